@@ -237,7 +237,7 @@ def _elastic_job(thing: Thing) -> Iterator[Template]:
     found = wrong or (problems(owner, spec) if spec else ())
     if spec is None or found:
         raise SettingsError(found[0].field, found[0].value, found[0].remedy)
-    yield Template(manifest(owner, spec, Worker(owner.name, 0), Kit("", "", "")), spec.min_workers)
+    yield Template(manifest(owner, spec, Worker(owner.name, 0), Kit("", "")), spec.min_workers)
 
 
 def _has_replica_specs(thing: Thing) -> bool:

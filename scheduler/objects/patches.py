@@ -46,8 +46,8 @@ class Call:
 
     method: str
     path: str
-    body: bytes
-    content_type: str
+    body: bytes | None = None
+    content_type: str = JSON
     params: Mapping[str, str] = field(default_factory=lambda: {"fieldManager": labels.FIELD_MANAGER})
 
 

@@ -18,7 +18,7 @@ MASTER = service_account(HOME, "gangwright-elastic")
 JOBS = where("gangwright.io/v1alpha1/elasticjobs", TEAM)
 PODS = where("pods", TEAM)
 POLICIES = where("networking.k8s.io/v1/networkpolicies", TEAM)
-KIT = pod_template.Kit(image="gangwright:0.1.0", master="https://gangwright-elastic:10273", ca="-")
+KIT = pod_template.Kit(master="https://gangwright-elastic:10273", ca="-")
 WORKER = {"name": "worker", "image": "training:1", "command": ["python", "train.py"]}
 _number = itertools.count()
 

@@ -11,8 +11,7 @@ Lives here: everything between the pure rooms of elastic training and the world.
     pod_control       pods, events and the NetworkPolicy of one job
     job_controller    one job: its reconciler, its workers that wait, its timer
     node_usage        what the nodes have free
-    job_registry      all jobs: which watch concerns which
-    worker_service    the requests of workers
+    job_registry      all jobs: which watch, and which request of a worker, concerns which
     autoscaler        sizes, decided for all jobs together, and when capacity appears
     job_metrics       what happened → metrics
     elastic_master    the parts put together

@@ -71,7 +71,18 @@ async def decide(master: Master, kit: Kit) -> Mapping[str, Want]:
     """Decide once, and tell every job."""
     charges = {charge.owner.key: charge for charge in master.charges.values()}
     views = {key: view for key, charge in charges.items() if (view := charge.wishes()) is not None}
-    free, pictures = _picture(master, kit, charges, views)
+    free, pictures = UNLIMITED, list(views.values())
+    if master.whole:
+        free, asked = master.usage.offer({key: _probe(charges[key], kit) for key in views})
+        pictures = [
+            msgspec.structs.replace(
+                view,
+                worker=asked[key].amounts,
+                kind=asked[key].kind,
+                held=view.held + _unbound(master, charges[key]),
+            )
+            for key, view in views.items()
+        ]
     wants = await asyncio.to_thread(_sized, pictures, free)
     for key, want in wants.items():
         charges[key].feed(Sized(want.size, want.by, want.reason))
@@ -95,32 +106,13 @@ def _sound(picture: JobView, free: Free) -> bool:
     return True
 
 
-def _picture(
-    master: Master, kit: Kit, charges: Mapping[str, JobController], views: Mapping[str, JobView]
-) -> tuple[Free, list[JobView]]:
-    if not master.whole:
-        return UNLIMITED, list(views.values())
-    pods = {key: probe for key in views if (probe := _probe(charges[key], kit)) is not None}
-    free, asked = master.usage.offer(pods)
-    return free, [
-        msgspec.structs.replace(
-            views[key],
-            worker=one.amounts,
-            kind=one.kind,
-            held=views[key].held + _unbound(master, charges[key]),
-        )
-        for key, one in asked.items()
-    ]
-
-
 def _unbound(master: Master, charge: JobController) -> int:
     """Workers that the scheduler has seated, and that have no node yet: what they take is the job's own."""
     unplaced = (uid for uid, known in charge.workers.items() if not (known.seen.node or known.seen.deleting))
     return sum(master.usage.holds(uid) for uid in unplaced)
 
 
-def _probe(charge: JobController, kit: Kit) -> Mapping[str, object] | None:
+def _probe(charge: JobController, kit: Kit) -> Mapping[str, object]:
     """A worker of this job as it would be made."""
-    if charge.spec is None:
-        return None
+    assert charge.spec is not None  # noqa: S101 - else it has no wishes
     return manifest(charge.owner, charge.spec, Worker("probe", 0), kit)

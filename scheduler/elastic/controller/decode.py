@@ -133,7 +133,7 @@ def known(pod: api.Pod) -> Known | None:
     if said.get(labels.ELASTIC_JOB) != owner.name:
         return None
     notes = meta.annotations or {}
-    cause = _cause(pod)
+    cause, plain = _cause(pod)
     seen = WorkerSeen(
         uid=meta.uid,
         name=meta.name,
@@ -143,8 +143,8 @@ def known(pod: api.Pod) -> Known | None:
         gated=any(gate.name == labels.GATE for gate in pod.spec.scheduling_gates or ()),
         deleting=meta.deletion_timestamp is not None,
         waiting=_hindrance(pod.status),
-        cause=cause.text,
-        plain=cause.plain,
+        cause=cause,
+        plain=plain,
         number=_whole(notes.get(labels.ELASTIC_NUMBER, "")),
         since=times.known(meta.creation_timestamp),
         avoids=tuple(filter(None, notes.get(labels.ELASTIC_AVOIDS, "").split(","))),
@@ -161,22 +161,15 @@ def _hindrance(status: api.PodStatus) -> str:
     return ""
 
 
-class Cause(NamedTuple):
-    """Why a pod ended."""
+def _cause(pod: api.Pod) -> tuple[str, bool]:
+    """Why it ended, and whether that is the end of a process and no more, which the agent tells better.
 
-    text: str = ""
-    plain: bool = False
-    """It is the end of a process and no more, which the agent tells better."""
-
-
-def _cause(pod: api.Pod) -> Cause:
-    """What Kubernetes says of the pod as a whole, else of its containers: want of memory, any other reason, an exit code.
-
+    What Kubernetes says of the pod as a whole, else of its containers: want of memory, any other reason, an exit code.
     A container that trained ends before those that were there for it, so an init container comes last.
     """
     status = pod.status
     if status.reason:
-        return Cause(_told(shortened(status.reason, 64), abridged(status.message, WORDS)))
+        return _told(shortened(status.reason, 64), abridged(status.message, WORDS)), False
     ends = [
         (end, own, kind)
         for kind, every in (
@@ -187,15 +180,13 @@ def _cause(pod: api.Pod) -> Cause:
         if (end := own.state.terminated if own.state else None) is not None and end.exit_code != 0
     ]
     if not ends:
-        return Cause()
+        return "", False
     end, own, kind = min(ends, key=lambda one: (one[0].reason != OOM, one[0].reason in PLAIN))
     who = f"{kind} {own.name}"
     if end.reason == OOM:
-        return Cause(f"{OOM}: {who} {_memory(pod.spec, own)}")
-    how = (
-        f"{who}: {abridged(end.message, WORDS)}" if end.message else f"{who} ended with code {end.exit_code}"
-    )
-    return Cause(_told(shortened(end.reason, 64), how), end.reason in PLAIN)
+        return f"{OOM}: {who} {_memory(pod.spec, own)}", False
+    how = f": {abridged(end.message, WORDS)}" if end.message else f" ended with code {end.exit_code}"
+    return _told(shortened(end.reason, 64), who + how), end.reason in PLAIN
 
 
 def _memory(spec: api.PodSpec, own: api.ContainerStatus) -> str:

@@ -4,21 +4,19 @@ import asyncio
 import os
 import secrets
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
-from typing import Final, Never, get_args
+from typing import Any, Final, Never, get_args
 
 import structlog
-from yarl import URL
 
 from scheduler.clock import steady
 from scheduler.elastic.controller.autoscaler import keep_sizing
 from scheduler.elastic.controller.job_metrics import JobMetrics
-from scheduler.elastic.controller.job_registry import JOBS, NODES, PODS, Master
+from scheduler.elastic.controller.job_registry import JOBS, NODES, PODS, Desk, Master
 from scheduler.elastic.controller.pod_control import Site
 from scheduler.elastic.controller.pod_template import Kit
 from scheduler.elastic.controller.request_retry import COUNTED, RequestRetry, What
-from scheduler.elastic.controller.worker_service import Desk
 from scheduler.elastic.reconciler.round_transition import BEGINS
 from scheduler.elastic.reconciler.round_triggers import TABLE
 from scheduler.elastic.reconciler.timeouts import Timeouts
@@ -67,6 +65,10 @@ async def run(settings: Settings, listening: Callable[[Mapping[str, str]], None]
         by_chance = f"{socket.gethostname()}_{secrets.token_hex(4)}"
         identity = own.identity or os.environ.get("POD_NAME") or by_chance
         holder = LeaderElection(client, LeaseName(own.lease_namespace, own.lease_name), identity)
+
+        def leading() -> bool:
+            return holder.leading(steady())
+
         reflectors = {
             name: Reflector(client, resource, sink) for name, (resource, sink) in master.watches().items()
         }
@@ -76,6 +78,14 @@ async def run(settings: Settings, listening: Callable[[Mapping[str, str]], None]
             keep_seeing(master, pods, settings.api.silent_after),
             *(reflector.run() for reflector in reflectors.values()),
         ]
+        trying = RequestRetry(
+            client,
+            asyncio.Semaphore(settings.api.concurrent_writes),
+            least=own.retry,
+            most=own.retry_limit,
+            counted=lambda what, result: metrics.writes_total.labels(what, result).inc(),
+            acting=leading,
+        )
         async with component(
             metrics,
             settings.probes,
@@ -83,21 +93,21 @@ async def run(settings: Settings, listening: Callable[[Mapping[str, str]], None]
             refresh=lambda now: counting.refresh(now, reflectors, leading=holder.leading(now)),
             ready=partial(_checks, master, holder, client, settings),
         ) as probed:
-            await _until(lambda: master.synced and holder.leading(steady()))
-            told = {"probes": probed}
-            desk = Desk(
-                master,
-                leading=lambda: holder.leading(steady()),
-                seeing=lambda: pods.stands(steady()),
-                interval=settings.rendezvous.beat,
-            )
+            await _until(lambda: master.synced and leading())
+            desk = Desk(master, leading, lambda: pods.stands(steady()), settings.rendezvous.beat)
             async with rendezvous(
                 desk, client, settings.rendezvous, metrics, namespace=own.lease_namespace
             ) as meeting:
-                told["rendezvous"] = settings.workers.address or meeting.address
-                await _act(
-                    settings, client, master, holder, counting, metrics, meeting, partial(listening, told)
-                )
+                site = _site(settings, trying, meeting)
+                took = metrics.sizing_duration_seconds.observe
+                try:
+                    master.begin(site)
+                    listening({"probes": probed, "rendezvous": site.kit.master})
+                    sizing = keep_sizing(master, site.kit, own.sizing_every, took)
+                    await _while(leading, sizing, _keep_written(master, own.status_every))
+                finally:
+                    master.end()
+                    await holder.release()
             _log.info("the lease is lost")
 
 
@@ -106,69 +116,16 @@ def connections(master: Master) -> int:
     return len(master.watches()) + SPARE + BESIDE
 
 
-async def _act(
-    settings: Settings,
-    client: Client,
-    master: Master,
-    holder: LeaderElection,
-    counting: JobMetrics,
-    metrics: ElasticMetrics,
-    meeting: Rendezvous,
-    listening: Callable[[], None],
-) -> None:
-    """Act for as long as the Lease is ours."""
-    trying = RequestRetry(
-        client,
-        at_once=settings.api.concurrent_writes,
-        least=settings.elastic.retry,
-        most=settings.elastic.retry_limit,
-        counted=counting.wrote,
-        acting=lambda: holder.leading(steady()),
+def _site(settings: Settings, trying: RequestRetry, meeting: Rendezvous) -> Site:
+    """What all jobs share."""
+    kit = Kit(
+        settings.workers.address or meeting.address,
+        meeting.authority,
+        settings.cluster.scheduler_names[0],
+        settings.rendezvous.audience,
+        settings.workers,
     )
-    kit = kit_of(settings, meeting)
-    master.forgotten = meeting.values.forget
-    site = Site(
-        trying,
-        kit,
-        settings.workers.confine,
-        URL(kit.master).port or 443,
-        steady,
-        meeting.values.met,
-        meeting.values.broken,
-    )
-    try:
-        master.begin(site)
-        async with asyncio.TaskGroup() as group:
-            took = metrics.sizing_duration_seconds.observe
-            tasks = [
-                group.create_task(keep_sizing(master, kit, settings.elastic.sizing_every, took)),
-                group.create_task(_keep_written(master, settings.elastic.status_every)),
-            ]
-            listening()
-            await _until(lambda: not holder.leading(steady()))
-            for task in tasks:
-                task.cancel()
-    finally:
-        master.end()
-        await holder.release()
-
-
-def kit_of(settings: Settings, meeting: Rendezvous) -> Kit:
-    """What every worker gets."""
-    own = settings.workers
-    return Kit(
-        image=own.image,
-        master=own.address or meeting.address,
-        ca=meeting.authority,
-        pull_policy=own.pull_policy.value,
-        interpreter=own.interpreter,
-        scheduler=settings.cluster.scheduler_names[0],
-        audience=settings.rendezvous.audience,
-        token_life=own.token_life,
-        interface=own.interface,
-        gloo_timeout=own.gloo_timeout,
-        grace=own.grace,
-    )
+    return Site(trying, kit, steady, meeting.values)
 
 
 def limits_of(settings: Settings) -> Timeouts:
@@ -187,6 +144,15 @@ def limits_of(settings: Settings) -> Timeouts:
     )
 
 
+async def _while(holds: Callable[[], bool], *work: Coroutine[Any, Any, Never]) -> None:
+    """Work for as long as it holds."""
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(each) for each in work]
+        await _until(lambda: not holds())
+        for task in tasks:
+            task.cancel()
+
+
 async def _until(holds: Callable[[], bool]) -> None:
     while not holds():  # noqa: ASYNC110 - what is looked at is the clock, too
         await asyncio.sleep(LOOK)
@@ -196,7 +162,6 @@ async def keep_seeing(
     master: Master,
     pods: Freshness,
     after: float,
-    clock: Callable[[], float] = steady,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> Never:
     """Tell the jobs which watches of pods do not stand. after: seconds without a watch that say nothing yet.
@@ -206,7 +171,7 @@ async def keep_seeing(
     """
     before: dict[str, str] = {}
     while True:
-        now = pods.blind(clock(), after) if master.synced else {}
+        now = pods.blind(steady(), after) if master.synced else {}
         for name in now.keys() - before.keys():
             _log.warning("pods are not seen: no worker is started", watch=name, error=now[name])
         for name in before.keys() - now.keys():

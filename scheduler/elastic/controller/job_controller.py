@@ -5,6 +5,7 @@ ours at one job leaves the others alone: the job is begun anew from what stands 
 """
 
 import asyncio
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -15,7 +16,7 @@ import structlog
 from scheduler.elastic.controller.decode import AcceptedSpec, Job, Known
 from scheduler.elastic.controller.job_metrics import JobMetrics
 from scheduler.elastic.controller.pod_control import PodControl, Site
-from scheduler.elastic.controller.pod_template import Owner, Thing, problems
+from scheduler.elastic.controller.pod_template import Thing, problems
 from scheduler.elastic.controller.status_writer import StatusWriter
 from scheduler.elastic.job import UnreadableStatus, decode_status, encode_status
 from scheduler.elastic.job.spec import Spec
@@ -44,15 +45,17 @@ _log = structlog.get_logger("elastic")
 
 
 class JobController:
-    """A job under care, from `begin` until `close`."""
+    """A job under care, from `begin` until `close`. doomed: nodes that are about to go, and why, as the registry keeps it."""
 
-    def __init__(self, owner: Owner, site: Site, limits: Timeouts, counting: JobMetrics) -> None:
-        self.owner = owner
+    def __init__(
+        self, job: Job, site: Site, limits: Timeouts, counting: JobMetrics, doomed: Mapping[str, str]
+    ) -> None:
+        self.job = job
+        self.owner = owner = job.owner
         self.rounds: dict[Uid, tuple[int, ...]] = {}
         """By worker: the newest published rounds that it is a member of."""
-        self.job: Job | None = None
         self.workers: dict[Uid, Known] = {}
-        self._site = site
+        self.site = site
         self._limits = limits
         self._counting = counting
         self._reconciler: Reconciler | None = None
@@ -69,9 +72,9 @@ class JobController:
             readable=readable,
         )
         self._writer = self._begin_to_write()
-        self._doomed: dict[str, str] = {}
+        self._doomed = doomed
         self._blind = ""
-        self._accepting = AcceptedSpec(partial(problems, owner), counting.refused)
+        self._accepting = AcceptedSpec(partial(problems, owner), counting.metrics.specs_refused_total.inc)
         self._unreadable = ""
         """Why the status that stands cannot be read: as long as it is so, the job is left alone."""
         self._shown: tuple[float | None, Thing] = (None, {})  # when the rules had looked, and the status then
@@ -86,26 +89,21 @@ class JobController:
 
     # ── its life ────────────────────────────────────────────────────────────────────────────────────────
 
-    def begin(
-        self, job: Job, workers: Mapping[Uid, Known], doomed: Mapping[str, str], blind: str = ""
-    ) -> None:
+    def begin(self, workers: Mapping[Uid, Known], blind: str) -> None:
         """Take it over from what stands at the API server. blind: why its pods are not seen, if they are not."""
-        self.job, self.workers, self._doomed, self._blind = job, dict(workers), dict(doomed), blind
-        self._counting.known(self.owner.key, None, self.owner.uid)
+        self.workers, self._blind = dict(workers), blind
         self._anew()
 
     def close(self) -> None:
         """It is gone, or no longer ours: nothing more is done for it, and nobody waits for it any longer."""
         self._reconciler = None
-        if self._timer is not None:
-            self._timer.cancel()
+        self._arm(math.inf, self._reconcile)
         self._writer.cancel()
         self._carrying.close()
         self._counting.gone(self.owner.key)
         self._tell_news()
 
     def _anew(self) -> None:
-        assert self.job is not None  # noqa: S101 - `begin` has set it
         self._writing.believe(self.job)
         self._reconciler = None
         self._accepting.forget()
@@ -115,7 +113,7 @@ class JobController:
             self._leave_alone(str(error))
             return
         self._unreadable = ""
-        self._counting.known(self.owner.key, status)
+        self._counting.known(self.owner.key, self.owner.uid, status)
         self._reconciler = Reconciler(self.owner.key, selector=self.owner.selector, limits=self._limits)
         if status is not None and status.assignment is not None:
             self._let_in(status.assignment.number, (seat.uid for seat in status.assignment.ring))
@@ -133,7 +131,7 @@ class JobController:
         if not self._unreadable:
             said = f"the status cannot be read, and stays as it is: nothing is done for this job meanwhile: {why}"
             _log.error("status cannot be read", job=self.owner.key, error=why)
-            self._counting.unreadable("elasticjobs")
+            self._counting.metrics.unreadable_objects_total.labels("elasticjobs").inc()
             self._carry(job_effects.Tell("Warning", "StatusUnreadable", said))
         self._unreadable = why
 
@@ -155,18 +153,16 @@ class JobController:
 
     def _break(self) -> None:
         """Begin anew after a while, from a fresh look."""
-        self._counting.broken()
+        self._counting.metrics.broken_total.inc()
         self._reconciler = None
-        if self._site.clock() - self._began > LONGEST_PAUSE:
+        if self.site.clock() - self._began > LONGEST_PAUSE:
             self._failures = 0
         pause = doubled(FIRST_PAUSE, self._failures, LONGEST_PAUSE)
         self._failures += 1
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_later(pause, self._mended)
+        self._arm(pause, self._mended)
 
     def _mended(self) -> None:
-        self._timer, self._began = None, self._site.clock()
+        self._began = self.site.clock()
         if self._writer.done():
             self._writer = self._begin_to_write()
         self._anew()
@@ -178,7 +174,7 @@ class JobController:
         self._writing.seen(job)
         if self._unreadable or (self._reconciler is not None and not self._writing.readable):
             self._anew()
-        elif before is None or before.metadata.generation != job.metadata.generation:
+        elif before.metadata.generation != job.metadata.generation:
             self.feed(*self._accepting.read(job))
             for uid in self.workers:
                 self._agree(uid)
@@ -192,15 +188,8 @@ class JobController:
     def worker_gone(self, uid: Uid) -> None:
         if self.workers.pop(uid, None) is not None:
             for number in self.rounds.pop(uid, ())[-1:]:
-                self._site.broken(self.owner.key, number)
+                self.site.values.broken(self.owner.key, number)
             self.feed(job_events.WorkerGone(uid))
-
-    def node_turned(self, node: str, why: str, event: Event) -> None:
-        """why: it is doomed; empty: it is not, after all."""
-        self._doomed.pop(node, None)
-        if why:
-            self._doomed[node] = why
-        self.feed(event)
 
     def sight_turned(self, why: str) -> None:
         """why: its pods are not seen; empty: they are."""
@@ -222,7 +211,7 @@ class JobController:
         with self._ours() as reconciler:
             if reconciler is None:
                 return
-            now = self._site.clock()
+            now = self.site.clock()
             for event in events:
                 reconciler.take(event, now)
             if self._turn is None:
@@ -234,9 +223,9 @@ class JobController:
         with self._ours() as reconciler:
             if reconciler is None:
                 return
-            now = self._site.clock()
+            now = self.site.clock()
             effects = reconciler.reconcile(now)
-            self._arm(reconciler.next_deadline(now) - now)
+            self._arm(max(LEAST_WAIT, reconciler.next_deadline(now) - now), self._reconcile)
             for effect in effects:
                 self._carry(effect)
 
@@ -250,13 +239,12 @@ class JobController:
             _log.exception("reconciler failed", job=key, kind=("reconciler failed", key))
             self._break()
 
-    def _arm(self, seconds: float) -> None:
+    def _arm(self, seconds: float, then: Callable[[], None]) -> None:
+        """Call this after so many seconds, in place of the call that was due; after infinitely many, never."""
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = None
-        if seconds < float("inf"):
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(max(LEAST_WAIT, seconds), self._reconcile)
+        if seconds < math.inf:
+            self._timer = asyncio.get_running_loop().call_later(seconds, then)
 
     def _carry(self, effect: Effect) -> None:
         match effect:
@@ -264,7 +252,10 @@ class JobController:
                 if self.spec is not None:
                     self._carrying.start(effect, self.spec)
             case job_effects.StopWorker():
-                self._stop(effect)
+                if (known := self.workers.get(effect.uid)) is not None:
+                    self._carrying.stop(effect, known.seen.name)
+                else:
+                    asyncio.get_running_loop().call_soon(self.feed, job_events.WorkerGone(effect.uid))
             case job_effects.Persist():
                 self._counting.decided(self.owner.key, effect.status)
                 self._writing.want(
@@ -279,18 +270,12 @@ class JobController:
                 self._carrying.tell(effect)
             case job_effects.Resized():
                 self._counting.resized(effect)
-                self._site.met(self.owner.key, effect.round)
+                self.site.values.met(self.owner.key, effect.round)
             case job_effects.Finish():
                 _log.info("job over", job=self.owner.key, phase=effect.phase, reason=effect.reason)
                 self.refresh()  # who waits for it, and the master after us, need not wait for figures
             case job_effects.Abort():
                 pass  # the answer to the worker's next beat says it
-
-    def _stop(self, effect: job_effects.StopWorker) -> None:
-        if (known := self.workers.get(effect.uid)) is not None:
-            self._carrying.stop(effect, known.seen.name)
-        else:
-            asyncio.get_running_loop().call_soon(self.feed, job_events.WorkerGone(effect.uid))
 
     def _publish(self, effect: job_effects.Publish) -> None:
         self._counting.began(self.owner.key, effect.round)
@@ -312,7 +297,7 @@ class JobController:
         with self._ours() as reconciler:
             if reconciler is not None and reconciler.looked_at is not None:
                 if reconciler.looked_at != self._shown[0]:
-                    status = reconciler.status(self._site.clock())
+                    status = reconciler.status(self.site.clock())
                     self._counting.seen(self.owner.key, status)
                     self._shown = reconciler.looked_at, encode_status(status, self._accepting.written)
                 self._writing.want(self._shown[1])
@@ -334,7 +319,7 @@ class JobController:
     def exited(self, event: job_events.Exited) -> bool:
         """Whether the agent is to start the child again."""
         if event.round is not None and event.round in self.rounds.get(event.uid, ()):
-            self._site.broken(self.owner.key, event.round)
+            self.site.values.broken(self.owner.key, event.round)
         self.feed(event)
         return self._reconciler is not None and self._reconciler.restart(event.uid)
 
@@ -342,7 +327,7 @@ class JobController:
         """The job as the sizing policies see it; None where there is nothing to decide."""
         with self._ours() as reconciler:
             if reconciler is not None and self.spec is not None:
-                return reconciler.wishes(self._site.clock())
+                return reconciler.wishes(self.site.clock())
         return None
 
     async def assignment(self, uid: Uid, known: int, wait: float) -> Assignment | None:

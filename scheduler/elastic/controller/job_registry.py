@@ -1,10 +1,12 @@
 """All jobs: which watch, which worker and which node concerns which of them.
 
-Lives here: the sinks of the watches, and the charges by uid. Never here: a request, or what happens inside a job. Until
-everything has been read, and while another master acts, facts are only kept.
+Lives here: the sinks of the watches, the charges by uid, and the job that answers a worker. Never here: a request to the
+API server, what happens inside a job, or whether a worker is who it says. Until everything has been read, and while
+another master acts, facts are only kept.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import structlog
@@ -16,8 +18,12 @@ from scheduler.elastic.controller.job_metrics import JobMetrics
 from scheduler.elastic.controller.node_usage import NodeUsage
 from scheduler.elastic.controller.pod_control import Site
 from scheduler.elastic.controller.pod_template import Owner
-from scheduler.elastic.reconciler.job_events import NodeCleared, NodeDoomed, Uid
+from scheduler.elastic.reconciler import job_events
+from scheduler.elastic.reconciler.job_effects import Assignment
+from scheduler.elastic.reconciler.job_events import Uid
 from scheduler.elastic.reconciler.timeouts import Timeouts
+from scheduler.elastic.rendezvous.worker_messages import BeatAnswer, Reason, Refused
+from scheduler.elastic.rendezvous.worker_requests import Worker
 from scheduler.kube import changes as ch
 from scheduler.objects import api
 
@@ -29,7 +35,7 @@ _log = structlog.get_logger("elastic")
 
 
 class Master:
-    """The jobs under care. taints: keys that say that a node is about to go. forgotten: told of a job that is gone."""
+    """The jobs under care. taints: keys that say that a node is about to go."""
 
     def __init__(
         self,
@@ -38,14 +44,12 @@ class Master:
         namespaces: Sequence[str] = (),
         taints: Sequence[str] = (),
         limits: Timeouts | None = None,
-        forgotten: Callable[[str], None] = lambda _job: None,
     ) -> None:
         self.charges: dict[Uid, JobController] = {}
         """By the uid of the ElasticJob."""
         self.usage = NodeUsage()
         self.whole = not namespaces
         """Every pod of the cluster is seen, so that it is known what is free."""
-        self.forgotten = forgotten
         self._counting = counting
         self._taints = tuple(taints)
         self._limits = limits or Timeouts()
@@ -99,7 +103,7 @@ class Master:
                     leave_out(change, f"{type(error).__name__}: {error}")
 
         def leave_out(change: ch.Change[Any], message: str) -> None:
-            self._counting.unreadable(kind)
+            self._counting.metrics.unreadable_objects_total.labels(kind).inc()
             place = "" if isinstance(change, ch.Synced) else "/".join(filter(None, change.key or ()))
             again = ("object left out", name, place)
             _log.warning("object left out", resource=name, object=place, message=message, kind=again)
@@ -125,11 +129,10 @@ class Master:
     def _take(self, job: Job) -> None:
         if self._site is None:
             return
-        owner = job.owner
-        charge = JobController(owner, self._site, self._limits, self._counting)
-        self.charges[owner.uid] = charge
-        workers = {uid: known for uid, known in self._workers.items() if known.owner == owner}
-        charge.begin(job, workers, self._doomed, self._why_blind(owner))
+        charge = JobController(job, self._site, self._limits, self._counting, self._doomed)
+        self.charges[charge.owner.uid] = charge
+        workers = {uid: known for uid, known in self._workers.items() if known.owner == charge.owner}
+        charge.begin(workers, self._why_blind(charge.owner))
 
     def _job_seen(self, job: Job) -> None:
         uid = job.metadata.uid
@@ -137,11 +140,10 @@ class Master:
             self._forget(uid)
             return
         self._jobs[uid] = job
-        charge = self.charges.get(uid)
-        if charge is None:
-            self._take(job)
-        else:
+        if (charge := self.charges.get(uid)) is not None:
             charge.job_seen(job)
+        else:
+            self._take(job)
 
     def _forget(self, uid: Uid) -> None:
         """Its pods go with it: they are its own."""
@@ -149,7 +151,7 @@ class Master:
         charge = self.charges.pop(uid, None)
         if charge is not None:
             charge.close()
-            self.forgotten(charge.owner.key)
+            charge.site.values.forget(charge.owner.key)
 
     # ── workers ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -208,9 +210,71 @@ class Master:
         self._doomed.pop(node, None)
         if why:
             self._doomed[node] = why
-        event = NodeDoomed(node, why) if why else NodeCleared(node)
+        event = job_events.NodeDoomed(node, why) if why else job_events.NodeCleared(node)
         for charge in list(self.charges.values()):
-            charge.node_turned(node, why, event)
+            charge.feed(event)
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """The requests of workers. leading: whether we act. seeing: whether the watch of pods is up to date. interval:
+    seconds between two beats.
+    """
+
+    master: Master
+    leading: Callable[[], bool]
+    seeing: Callable[[], bool]
+    interval: float
+
+    def worker(self, uid: str) -> Worker | None:
+        """The live worker whose pod this is."""
+        if not self.leading():
+            raise Refused(Reason.STANDBY, "another master acts; try again in a moment")
+        charge = self.master.charge_of(uid)
+        if charge is not None:
+            return Worker(charge.owner.key, frozenset(charge.rounds.get(uid, ())))
+        if not self.seeing():  # it may have come since
+            raise Refused(Reason.AWAY, "the API server is away, and this worker was not known before")
+        return None
+
+    async def beat(self, beat: job_events.Beat) -> BeatAnswer:
+        """Note the sign of life."""
+        charge = self._charge(beat.uid)
+        charge.feed(beat)
+        newest, abort, broken, place = charge.beat_answer(beat.uid)
+        return BeatAnswer(newest, abort, self.interval, broken, place)
+
+    async def ready(self, arrived: job_events.Arrived, wait: float) -> Assignment | None:
+        """It stands at the barrier."""
+        charge = self._charge(arrived.uid)
+        charge.feed(arrived)
+        return await charge.assignment(arrived.uid, arrived.round, wait)
+
+    async def announced(self, uid: str, known: int, wait: float) -> int:
+        """The newest round announced to it."""
+        return await self._charge(uid).announced(uid, known, wait)
+
+    async def leave(self, leaving: job_events.Leaving) -> None:
+        """It goes."""
+        self._listening(leaving.uid).feed(leaving)
+
+    async def exit(self, exited: job_events.Exited) -> bool:
+        """Its child ended; whether it is to be started again."""
+        return self._listening(exited.uid).exited(exited)
+
+    def _charge(self, uid: str) -> JobController:
+        """Its job, which may have gone since the worker was let in."""
+        charge = self.master.charge_of(uid)
+        if charge is None:
+            raise Refused(Reason.NO_WORKER, "this worker's job is gone")
+        return charge
+
+    def _listening(self, uid: str) -> JobController:
+        """Its job, for what it says but once: the worker says it again until it is noted."""
+        charge = self._charge(uid)
+        if not charge.hears:
+            raise Refused(Reason.AWAY, "this worker's job is not looked after at the moment")
+        return charge
 
 
 def watched(namespaces: Sequence[str]) -> dict[str, tuple[str, str]]:

@@ -93,9 +93,8 @@ class NodeUsage:
         eligible = np.array([self._nodes.admitted(own) for own in alike.values()], dtype=np.bool_)
         resources = tuple(sorted({name for own in demands.values() for name, _ in own.requests}))
         rows = [
-            [own.get(resource, 0) - taken[resource] for resource in resources]
+            [own.get(resource, 0) - self._taken.get(name, NOTHING)[resource] for resource in resources]
             for name, own in self._nodes.allocatable().items()
-            for taken in (self._taken.get(name, NOTHING),)
         ]
         amounts = np.array(rows, dtype=np.float64).reshape(len(rows), len(resources))
         asked = {

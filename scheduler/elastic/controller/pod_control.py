@@ -20,8 +20,8 @@ from scheduler.elastic.controller.request_retry import RequestRetry
 from scheduler.elastic.job.spec import Spec
 from scheduler.elastic.reconciler.job_effects import StartWorker, StopWorker, Tell
 from scheduler.elastic.reconciler.job_events import StartRefused, Uid, WorkerGone
+from scheduler.elastic.rendezvous.kv_store import Values
 from scheduler.errors import abridged
-from scheduler.objects import labels
 from scheduler.settings import Confinement
 
 TELLS: Final = 3
@@ -49,18 +49,14 @@ _log = structlog.get_logger("elastic")
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What is the same for all jobs. port: where workers reach the rendezvous. clock: seconds since the epoch. met:
-    told of a job and a round in which all its members train. broken: of one in which a member's process has ended.
-    refused: by namespace, the jobs whose last pod the API server refused.
+    """What is the same for all jobs. clock: seconds since the epoch. values: of their rounds. refused: by namespace,
+    the jobs whose last pod the API server refused.
     """
 
     trying: RequestRetry
     kit: Kit
-    confinement: Confinement
-    port: int
     clock: Callable[[], float]
-    met: Callable[[str, int], None] = lambda _job, _round: None
-    broken: Callable[[str, int], None] = lambda _job, _round: None
+    values: Values
     refused: defaultdict[str, set[Uid]] = field(default_factory=lambda: defaultdict(set))
 
 
@@ -83,10 +79,7 @@ class PodControl:
             task.cancel()
 
     def start(self, effect: StartWorker, spec: Spec) -> None:
-        # The name is chosen once, so that a try whose answer was lost makes no second pod.
-        chance = "".join(secrets.choice(LETTERS) for _ in range(5))
-        name = worker_name(self._owner.name, effect.number, chance)
-        self._begin(self._start(effect, spec, name))
+        self._begin(self._start(effect, spec))
 
     def stop(self, effect: StopWorker, name: str) -> None:
         if self._stopping.get(effect.uid, float("inf")) > effect.grace_s:
@@ -99,8 +92,7 @@ class PodControl:
 
     def requote(self, uid: Uid, name: str, quorum: int) -> None:
         """The gang's quorum changed: its members must agree about it."""
-        said = {labels.MIN_MEMBERS: str(quorum)}
-        call = requests.annotate_pod(self._owner.namespace, name, uid, said)
+        call = requests.requote_pod(self._owner.namespace, name, uid, quorum)
         self._begin(self._site.trying.until_answered("quorum", call))
 
     def _begin(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
@@ -114,7 +106,10 @@ class PodControl:
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("a task of a job failed", job=self._owner.key, exc_info=error)
 
-    async def _start(self, effect: StartWorker, spec: Spec, name: str) -> None:
+    async def _start(self, effect: StartWorker, spec: Spec) -> None:
+        # The name is chosen once, so that a try whose answer was lost makes no second pod.
+        chance = "".join(secrets.choice(LETTERS) for _ in range(5))
+        name = worker_name(self._owner.name, effect.number, chance)
         crowd = self._site.refused[self._owner.namespace]
         error = await self._confine(STANDS_REFUSED if self._owner.uid in crowd else STANDS)
         if error is not None:
@@ -148,14 +143,14 @@ class PodControl:
         long as the reconciler waits for a pod before it asks for another.
         """
         site = self._site
-        if site.confinement is Confinement.NONE or site.clock() - self._confined_at < stands:
+        if site.kit.settings.confine is Confinement.NONE or site.clock() - self._confined_at < stands:
             return None
         if self._confining is None or self._confining.done():
             self._confining = self._begin(self._write_policy())
         return await asyncio.shield(self._confining)
 
     async def _write_policy(self) -> errors.KubeError | None:
-        call = requests.confine(self._owner, self._site.confinement, self._site.port)
+        call = requests.confine(self._owner, self._site.kit.settings.confine, self._site.kit.port)
         error = await self._site.trying.until_answered("policy", call, STARTS)
         self._confined_at = self._site.clock() if error is None else float("-inf")
         return error

@@ -13,10 +13,12 @@ is refused. Everything else of the template stays as it was written.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
+from urllib.parse import urlsplit
 
 from scheduler.elastic.job.spec import Problem, Spec
 from scheduler.errors import shortened
 from scheduler.objects import labels
+from scheduler.settings import Workers
 
 Thing: TypeAlias = dict[str, Any]
 
@@ -45,17 +47,9 @@ LONGEST_JOB: Final = 63
 CORE: Final = "core"
 SURPLUS: Final = "surplus"
 
-CHOICES: Final = frozenset(
-    {
-        "GANGWRIGHT_IFACE",
-        "GANGWRIGHT_GLOO_TIMEOUT",
-        "GANGWRIGHT_LOG_PREFIX",
-        "GANGWRIGHT_STOPPED_LIMIT",
-        "GANGWRIGHT_SILENT_LIMIT",
-        "GANGWRIGHT_FINISH_LIMIT",
-    }
-)
-"""Variables of ours that a template may set itself."""
+CHOICES: Final = frozenset({"GANGWRIGHT_IFACE", "GANGWRIGHT_GLOO_TIMEOUT"})
+"""Variables that are written where the template has none of its own. It may also set those of the agent that are never
+written here."""
 
 FILLED_IN: Final = {
     "GANGWRIGHT_POD": "metadata.name",
@@ -104,21 +98,20 @@ class Worker(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Kit:
-    """What is the same for the workers of all jobs. Times in seconds."""
+    """What is the same for the workers of all jobs."""
 
-    image: str
     master: str
     """`https://HOST:PORT` of the rendezvous."""
     ca: str
     """PEM of the authority that its certificate is from."""
-    pull_policy: str = "IfNotPresent"
-    interpreter: str = "python"
     scheduler: str = "gangwright"
     audience: str = "gangwright-elastic"
-    token_life: float = 3600.0
-    interface: str = "eth0"
-    gloo_timeout: float = 10.0
-    grace: float = 60.0
+    settings: Workers = Workers()
+
+    @property
+    def port(self) -> int:
+        """Where workers reach the rendezvous."""
+        return urlsplit(self.master).port or 443
 
 
 def worker_name(job: str, number: int, chance: str) -> str:
@@ -168,7 +161,7 @@ def _ours(key: str) -> bool:
 def _unfit(owner: Owner, spec: Spec) -> tuple[Problem, ...]:
     """A template of which no pod can be made, whatever is wrong with it."""
     try:
-        manifest(owner, spec, Worker("probe", 0, SURPLUS, avoid=("node",)), Kit("", "", ""))
+        manifest(owner, spec, Worker("probe", 0, SURPLUS, avoid=("node",)), Kit("", ""))
     except (TypeError, ValueError, LookupError, AttributeError) as error:
         said = shortened(f"{type(error).__name__}: {error}", 64)
         return (Problem("spec.template", said, "a PodTemplateSpec, as in a Job"),)
@@ -190,8 +183,14 @@ def _metadata(written: Thing, owner: Owner, spec: Spec, worker: Worker) -> Thing
     return {
         "name": worker.name,
         "namespace": owner.namespace,
-        "labels": {**_theirs(written.get("labels")), **_labels(owner, worker)},
-        "annotations": {**_theirs(written.get("annotations")), **annotations(spec, worker)},
+        "labels": {
+            **_theirs(written.get("labels")),
+            labels.GANG: owner.name,
+            labels.ELASTIC_JOB: owner.name,
+            labels.ELASTIC_ROLE: worker.role,
+            **({labels.SURPLUS: "true"} if worker.role == SURPLUS else {}),
+        },
+        "annotations": {**_theirs(written.get("annotations")), **_annotations(spec, worker)},
         "ownerReferences": [reference(owner)],
     }
 
@@ -212,17 +211,7 @@ def reference(owner: Owner) -> Thing:
     }
 
 
-def _labels(owner: Owner, worker: Worker) -> dict[str, str]:
-    above = {labels.SURPLUS: "true"} if worker.role == SURPLUS else {}
-    return {
-        labels.GANG: owner.name,
-        labels.ELASTIC_JOB: owner.name,
-        labels.ELASTIC_ROLE: worker.role,
-        **above,
-    }
-
-
-def annotations(spec: Spec, worker: Worker) -> dict[str, str]:
+def _annotations(spec: Spec, worker: Worker) -> dict[str, str]:
     """What the scheduler reads of the gang."""
     said: dict[str, str | None] = {
         labels.MIN_MEMBERS: str(spec.min_workers),
@@ -238,7 +227,7 @@ def annotations(spec: Spec, worker: Worker) -> dict[str, str]:
 def _spec(written: Thing, owner: Owner, spec: Spec, worker: Worker, kit: Kit) -> Thing:
     first, *others = written["containers"]
     grace = written.get("terminationGracePeriodSeconds")
-    grace = round(kit.grace) if grace is None else grace
+    grace = round(kit.settings.grace) if grace is None else grace
     ours = {
         "schedulerName": kit.scheduler,
         "schedulingGates": [*_unlike(written.get("schedulingGates"), labels.GATE), {"name": labels.GATE}],
@@ -255,10 +244,7 @@ def _spec(written: Thing, owner: Owner, spec: Spec, worker: Worker, kit: Kit) ->
         whole["affinity"] = _avoiding(dict(whole.get("affinity") or {}), worker.avoid)
     if worker.role == SURPLUS:
         whole["priorityClassName"] = spec.surplus_priority_class_name
-        for key in (
-            "priority",
-            "preemptionPolicy",
-        ):  # what admission made of the template's class does not fit
+        for key in ("priority", "preemptionPolicy"):  # admission made them of the template's own class
             whole.pop(key, None)
     return whole
 
@@ -271,10 +257,9 @@ def _unlike(things: list[Thing] | None, *names: str) -> list[Thing]:
 
 
 def _trainer(container: Thing, owner: Owner, spec: Spec, kit: Kit, grace: int) -> Thing:
-    command = [*(container.get("command") or ())]
     return {
         **container,
-        "command": [kit.interpreter, ARCHIVE, "--", *command],
+        "command": [kit.settings.interpreter, ARCHIVE, "--", *(container.get("command") or ())],
         "env": _environment(container.get("env") or [], owner, spec, kit, grace),
         "volumeMounts": [*_unlike(container.get("volumeMounts"), AGENT, TOKEN_VOLUME), *MOUNTS],
     }
@@ -291,8 +276,8 @@ def _environment(written: list[Thing], owner: Owner, spec: Spec, kit: Kit, grace
         "GANGWRIGHT_GRACE": str(grace),
         "GANGWRIGHT_CHECKPOINT": spec.checkpoint.path,
         "GANGWRIGHT_CHECKPOINT_EVERY": f"{spec.checkpoint.every:g}",
-        "GANGWRIGHT_GLOO_TIMEOUT": f"{kit.gloo_timeout:g}",
-        "GANGWRIGHT_IFACE": kit.interface,
+        "GANGWRIGHT_GLOO_TIMEOUT": f"{kit.settings.gloo_timeout:g}",
+        "GANGWRIGHT_IFACE": kit.settings.interface,
     }
     said = {variable["name"] for variable in written} & CHOICES
     ours: list[Thing] = [{"name": name, "value": value} for name, value in values.items() if name not in said]
@@ -309,8 +294,8 @@ def _environment(written: list[Thing], owner: Owner, spec: Spec, kit: Kit, grace
 def _install(kit: Kit) -> Thing:
     return {
         "name": AGENT,
-        "image": kit.image,
-        "imagePullPolicy": kit.pull_policy,
+        "image": kit.settings.image,
+        "imagePullPolicy": kit.settings.pull_policy.value,
         "command": [*INSTALL],
         "resources": INSTALL_ROOM,
         "securityContext": {
@@ -326,7 +311,7 @@ def _install(kit: Kit) -> Thing:
 
 
 def _volumes(kit: Kit) -> list[Thing]:
-    token = {"path": TOKEN, "audience": kit.audience, "expirationSeconds": round(kit.token_life)}
+    token = {"path": TOKEN, "audience": kit.audience, "expirationSeconds": round(kit.settings.token_life)}
     return [
         {"name": AGENT, "emptyDir": {"sizeLimit": ARCHIVE_ROOM}},
         {"name": TOKEN_VOLUME, "projected": {"sources": [{"serviceAccountToken": token}]}},
@@ -348,6 +333,5 @@ def _avoiding(affinity: Thing, nodes: tuple[str, ...]) -> Thing:
 
 def _narrowed(term: Thing, without: list[Thing]) -> Thing:
     """A term without conditions matches no node, and must not begin to."""
-    return (
-        {**term, "matchFields": [*(term.get("matchFields") or ()), *without]} if any(term.values()) else term
-    )
+    more = {"matchFields": [*(term.get("matchFields") or ()), *without]}
+    return term | more if any(term.values()) else term

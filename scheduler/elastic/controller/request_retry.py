@@ -6,15 +6,16 @@ what others need: so many requests are under way at a time, and one that waits f
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 import stamina
 
 from scheduler import errors
-from scheduler.elastic.controller.requests import Call
 from scheduler.kube.actions import PASSING
 from scheduler.kube.api_errors import UNAVAILABLE, WORDS, word_of
 from scheduler.kube.client import Client, send
+from scheduler.objects.patches import Call
 
 CALL_LIMIT: Final = 10.0
 """Seconds for one request."""
@@ -29,38 +30,30 @@ COUNTED: Final = frozenset({"done", UNAVAILABLE, *WORDS.values()})
 """Every result that is counted."""
 
 
+@dataclass(frozen=True, slots=True)
 class RequestRetry:
-    """Requests of all jobs. least, most: seconds of the first wait between two tries, and of the longest. counted: told
-    what it was for, and the result in one word. acting: whether another master may not act already; asked before each.
+    """Requests of all jobs. turn: has as many as may be under way. least, most: seconds of the first wait between two
+    tries, and of the longest. counted: told what it was for, and the result in one word. acting: whether another master
+    may not act already; asked before each.
     """
 
-    def __init__(
-        self,
-        client: Client,
-        *,
-        at_once: int,
-        least: float,
-        most: float,
-        counted: Callable[[str, str], None] = lambda _what, _result: None,
-        acting: Callable[[], bool] = lambda: True,
-    ) -> None:
-        self._client = client
-        self._turn = asyncio.Semaphore(at_once)
-        self._least = least
-        self._most = most
-        self._counted = counted
-        self._acting = acting
+    client: Client
+    turn: asyncio.Semaphore
+    least: float
+    most: float
+    counted: Callable[[str, str], None] = lambda _what, _result: None
+    acting: Callable[[], bool] = lambda: True
 
     async def once(self, what: What, call: Call) -> bytes:
         """The answer. Raises KubeError."""
-        if not self._acting():
+        if not self.acting():
             raise errors.Unreachable(f"{call.method} {call.path}", "the Lease is no longer ours")
         try:
-            answer = await send(self._client, call, CALL_LIMIT)
+            answer = await send(self.client, call, CALL_LIMIT)
         except errors.KubeError as error:
-            self._counted(what, word_of(error))
+            self.counted(what, word_of(error))
             raise
-        self._counted(what, "done")
+        self.counted(what, "done")
         return answer
 
     async def until_answered(self, what: What, call: Call, tries: int = TRIES) -> errors.KubeError | None:
@@ -70,7 +63,7 @@ class RequestRetry:
             """What the API server wants us to wait counts where it is longer."""
             if not isinstance(error, PASSING):
                 return False
-            asked = min(error.retry_after or 0.0, self._most)
+            asked = min(error.retry_after or 0.0, self.most)
             return asked if asked > attempt.next_wait else True
 
         try:
@@ -78,12 +71,12 @@ class RequestRetry:
                 on=pause,
                 attempts=tries,
                 timeout=None,
-                wait_initial=self._least,
-                wait_max=self._most,
-                wait_jitter=self._least,
+                wait_initial=self.least,
+                wait_max=self.most,
+                wait_jitter=self.least,
             ):
                 with attempt:
-                    async with self._turn:
+                    async with self.turn:
                         await self.once(what, call)
         except errors.KubeError as error:
             return error

@@ -5,15 +5,14 @@ given once, a deletion names the uid, a status names the version that it replace
 """
 
 import math
-from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from urllib.parse import quote
 
 import msgspec
 
 from scheduler.elastic.controller.pod_template import Owner, Thing, reference
 from scheduler.objects import event_bodies, labels
-from scheduler.objects.patches import APPLY, JSON, MERGE
+from scheduler.objects.patches import APPLY, JSON, MERGE, Call
 from scheduler.settings import Confinement
 
 JOBS: Final = f"/apis/{labels.OURS}v1alpha1/elasticjobs"
@@ -27,15 +26,7 @@ REPORTER: Final = f"{labels.OURS}elastic"
 
 DNS_PORT: Final = 53
 
-
-class Call(NamedTuple):
-    """One request."""
-
-    method: str
-    path: str
-    body: bytes | None = None
-    content_type: str = JSON
-    params: Mapping[str, str] = {"fieldManager": labels.FIELD_MANAGER}
+_encoded: Final = msgspec.json.encode
 
 
 def inside(collection: str, namespace: str, *rest: str) -> str:
@@ -59,8 +50,8 @@ def delete_pod(namespace: str, name: str, uid: str, grace: float) -> Call:
     return Call("DELETE", inside(PODS, namespace, name), _encoded(options), JSON, {})
 
 
-def annotate_pod(namespace: str, name: str, uid: str, said: Mapping[str, str]) -> Call:
-    body = {"metadata": {"uid": uid, "annotations": dict(said)}}
+def requote_pod(namespace: str, name: str, uid: str, quorum: int) -> Call:
+    body = {"metadata": {"uid": uid, "annotations": {labels.MIN_MEMBERS: str(quorum)}}}
     return Call("PATCH", inside(PODS, namespace, name), _encoded(body), MERGE)
 
 
@@ -128,7 +119,3 @@ def difference(old: Any, new: Any) -> Any:
         if key not in old or old[key] != value
     }
     return gone | changed
-
-
-def _encoded(body: Thing) -> bytes:
-    return msgspec.json.encode(body)

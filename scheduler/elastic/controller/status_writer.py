@@ -18,9 +18,7 @@ from scheduler import errors
 from scheduler.elastic.controller import requests
 from scheduler.elastic.controller.decode import Job
 from scheduler.elastic.controller.pod_template import Owner, Thing
-from scheduler.elastic.controller.request_retry import RequestRetry, What
-
-WHAT: Final[What] = "status"
+from scheduler.elastic.controller.request_retry import RequestRetry
 
 SOON: Final = 0.1
 LATE: Final = 5.0
@@ -95,9 +93,8 @@ class StatusWriter:
 
         As long as somebody waits for a status, one for which nobody waits does not take its place.
         """
-        if round_ is None and self._round is not None:
-            return
-        if round_ is None and self._wanted is None and status == self._standing:
+        stands = self._wanted is None and status == self._standing
+        if round_ is None and (stands or self._round is not None):
             return
         self._wanted, self._round = status, round_
         self._due.set()
@@ -107,55 +104,51 @@ class StatusWriter:
         while True:
             await self._due.wait()
             self._due.clear()
-            while self._wanted is not None:
-                async for attempt in stamina.retry_context(
-                    on=errors.KubeError,
-                    attempts=None,
-                    timeout=None,
-                    wait_initial=SOON,
-                    wait_max=LATE,
-                    wait_jitter=SOON,
-                ):
-                    with attempt:
-                        await self._write_newest()
+            async for attempt in stamina.retry_context(
+                on=errors.KubeError,
+                attempts=None,
+                timeout=None,
+                wait_initial=SOON,
+                wait_max=LATE,
+                wait_jitter=SOON,
+            ):
+                with attempt:
+                    await self._write_newest()
 
     async def _write_newest(self) -> None:
         """One try, of what is wanted by now. Raises KubeError."""
         status = self._wanted
         if status is None:
             return
-        self.fault = await self._write(status)
-        if self.fault is not None:
-            _log.warning("status not written", job=self._owner.key, error=str(self.fault))
-            raise self.fault
+        try:
+            await self._write(status)
+        except errors.KubeError as error:
+            self.fault = error
+            _log.warning("status not written", job=self._owner.key, error=str(error))
+            raise
+        self.fault = None
         if self._wanted is status:  # else what was wanted meanwhile is next
             round_, self._wanted, self._round = self._round, None, None
             if round_ is not None:
                 self._stands(round_)
 
-    async def _write(self, status: Thing) -> errors.KubeError | None:
-        """One try; a conflict is resolved and tried again at once, a few times."""
-        conflicts = 0
-        while True:
+    async def _write(self, status: Thing) -> None:
+        """One try; a conflict is resolved and tried again at once, a few times. Raises KubeError."""
+        for conflicts in range(CONFLICTS + 1):
             try:
                 if not self._version:
                     await self._read()
-                if self._foreign(status):
-                    break
-                await self._put(status)
-            except errors.Conflict as conflict:
+                if not self._foreign(status):
+                    await self._put(status)
+                    return
+                break
+            except errors.Conflict:
                 self._version = ""
-                conflicts += 1
-                if conflicts > CONFLICTS:
-                    return conflict
-            except errors.KubeError as error:
-                return error
-            else:
-                return None
+                if conflicts == CONFLICTS:
+                    raise
         self._wanted, self._round = None, None
-        self._version = ""  # whoever begins anew believes what he finds
+        self._version = ""  # what begins again believes what it finds
         self._overtaken()
-        return None
 
     def _foreign(self, status: Thing) -> bool:
         """What stands is another's, and no older than this, or of nobody knows what age."""
@@ -174,7 +167,7 @@ class StatusWriter:
         self._own[_number(status)] = status.get("assignment")
         for number in sorted(self._own)[:-KEPT]:
             del self._own[number]
-        answer = await self._trying.once(WHAT, requests.patch_status(self._owner, self._version, change))
+        answer = await self._trying.once("status", requests.patch_status(self._owner, self._version, change))
         self._was_read = self._take(answer) == self._version
         if _number(self._standing) == _number(status):
             self._own[_number(status)] = self._standing.get("assignment")  # as the API server has it

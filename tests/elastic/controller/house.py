@@ -8,6 +8,7 @@ see: nothing is said any more.
 import asyncio
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,16 +16,16 @@ from scheduler.clock import steady
 from scheduler.elastic.controller import job_registry, requests
 from scheduler.elastic.controller.elastic_master import keep_seeing
 from scheduler.elastic.controller.job_metrics import JobMetrics
-from scheduler.elastic.controller.job_registry import Master
+from scheduler.elastic.controller.job_registry import Desk, Master
 from scheduler.elastic.controller.pod_control import Site
 from scheduler.elastic.controller.pod_template import Kit
 from scheduler.elastic.controller.request_retry import RequestRetry
-from scheduler.elastic.controller.worker_service import Desk
 from scheduler.elastic.reconciler import Timeouts, job_events
+from scheduler.elastic.rendezvous.kv_store import Values
 from scheduler.kube.client import Client
 from scheduler.kube.credentials import find_access
 from scheduler.kube.watch import Freshness, Reflector
-from scheduler.settings import Confinement
+from scheduler.settings import Confinement, Workers
 from scheduler.telemetry.elastic_metrics import ElasticMetrics
 from tests.kube.follower import until
 from tests.kube.kubeconfig import kubeconfig
@@ -32,13 +33,32 @@ from tests.kube.writable import Writable
 
 JOBS, PODS, NODES = requests.JOBS, requests.PODS, requests.NODES
 TEMPLATE = {"spec": {"containers": [{"name": "main", "image": "tf", "command": ["python", "train.py"]}]}}
-KIT = Kit("gangwright:test", "https://rendezvous.example:10273", "PEM")
+KIT = Kit("https://rendezvous.example:10273", "PEM", settings=Workers(image="gangwright:test"))
 LIMITS = Timeouts(coalesce=0.0, stand=0.0, settle=0.2, newcomers=0.2, again=0.5)
 """So that a test does not wait for what is about people's patience."""
 
 
 def world() -> Writable:
     return Writable(JOBS, PODS, NODES, requests.POLICIES, requests.EVENTS)
+
+
+class Told(Values):
+    """What the rendezvous is told of rounds and jobs."""
+
+    def __init__(self) -> None:
+        super().__init__(keys=1, size=1, total=1)
+        self.all_met: list[tuple[str, int]] = []
+        self.all_broken: list[tuple[str, int]] = []
+        self.forgotten: list[str] = []
+
+    def met(self, job: str, number: int) -> None:
+        self.all_met.append((job, number))
+
+    def broken(self, job: str, number: int) -> None:
+        self.all_broken.append((job, number))
+
+    def forget(self, job: str) -> None:
+        self.forgotten.append(job)
 
 
 class House:
@@ -48,7 +68,8 @@ class House:
         self.api = api
         self.metrics = ElasticMetrics()
         self.counting = JobMetrics(self.metrics)
-        self.confinement = settings.pop("confinement", Confinement.INGRESS)
+        confine = settings.pop("confinement", Confinement.INGRESS)
+        self._kit = replace(KIT, settings=replace(KIT.settings, confine=confine))
         self.blind_after = settings.pop("blind_after", 10.0)
         self.master = Master(self.counting, **{"limits": LIMITS, "taints": ("going",), **settings})
         self.leading = True
@@ -56,10 +77,7 @@ class House:
         self._folder = folder
         self._tasks: list[asyncio.Task[Any]] = []
         self.actors: list[Any] = []
-        self.met: list[tuple[str, int]] = []
-        """Told to the rendezvous."""
-        self.broken: list[tuple[str, int]] = []
-        """The same."""
+        self.values = Told()
 
     async def __aenter__(self) -> Self:
         self._client = Client(await find_access(kubeconfig(self._folder, self.api.url)))
@@ -72,10 +90,10 @@ class House:
         await until(lambda: self.master.synced)
         self.trying = RequestRetry(
             self._client,
-            at_once=16,
+            asyncio.Semaphore(16),
             least=0.01,
             most=0.05,
-            counted=self.counting.wrote,
+            counted=lambda *what: self.metrics.writes_total.labels(*what).inc(),
             acting=lambda: self.leading,
         )
         self.desk = Desk(
@@ -84,7 +102,7 @@ class House:
             seeing=lambda: self.seeing and sight.stands(steady()),
             interval=1.0,
         )
-        self.master.begin(Site(self.trying, KIT, self.confinement, 10273, steady, self._meets, self._breaks))
+        self.master.begin(Site(self.trying, self._kit, steady, self.values))
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -98,12 +116,6 @@ class House:
         for task in self._tasks:
             if not task.cancelled():
                 task.result()  # a sink must not raise
-
-    def _meets(self, name: str, number: int) -> None:
-        self.met.append((name, number))
-
-    def _breaks(self, name: str, number: int) -> None:
-        self.broken.append((name, number))
 
     # What a test looks at
 

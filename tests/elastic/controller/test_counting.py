@@ -63,7 +63,7 @@ def test_what_is_over_has_no_workers(metrics, value, phase):
 def test_a_round_counts_once(metrics, value):
     """However often its status is written; one that stood before we came is not counted."""
     counting = JobMetrics(metrics)
-    counting.known("team/train", a_status(a_round(4, "ab"), restarts=2))
+    counting.known("team/train", "uid-1", a_status(a_round(4, "ab"), restarts=2))
     for _ in range(3):
         counting.decided("team/train", a_status(a_round(4, "ab"), restarts=2))
         counting.decided("team/train", a_status(a_round(5, "abc"), restarts=3))
@@ -78,7 +78,7 @@ def test_a_round_counts_once(metrics, value):
 def test_a_round_that_was_overtaken_changed_nothing(metrics, value):
     """A newcomer that dies before the round is told to anybody has joined nothing, and no member was lost."""
     counting = JobMetrics(metrics)
-    counting.known("team/train", a_status(a_round(4, "ab")))
+    counting.known("team/train", "uid-1", a_status(a_round(4, "ab")))
     counting.decided("team/train", a_status(a_round(5, "abc")))
     counting.decided("team/train", a_status(a_round(6, "ab")))
     counting.began("team/train", 6)
@@ -141,7 +141,7 @@ def test_what_scripts_report(metrics, by, called):
     part.
     """
     counting = JobMetrics(metrics, by)
-    counting.known("team/train", None, "uid-1")
+    counting.known("team/train", "uid-1", None)
     counting.seen(
         "team/train", Status(values={"accuracy": 0.5, "loss": 2.0, "idle_s": 0.1, "checkpoint_step": 7})
     )
@@ -162,7 +162,7 @@ def test_what_scripts_report_is_bounded(metrics, monkeypatch):
     counting = JobMetrics(metrics)
     names = ("x" * 65, "a name", "", '{"quote"}', "é", *(f"value_{number:02}" for number in range(40)))
     for number in range(5):
-        counting.known(f"team/job-{number}", None, f"uid-{number}")
+        counting.known(f"team/job-{number}", f"uid-{number}", None)
         counting.seen(f"team/job-{number}", Status(values=dict.fromkeys(names, 1.0)))
     counting.refresh(0.0, {}, leading=True)
 

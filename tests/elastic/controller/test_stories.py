@@ -51,12 +51,12 @@ async def test_the_rendezvous_is_told_when_all_have_met(api, house):
     first = Actor(house, seat(api, pods(api)[0]))
     house.actors.append(first)
     await house.until(lambda: any(one["phase"] == "Ready" for one in status(api).get("members", ())))
-    assert house.met == []
+    assert house.values.all_met == []
     second = Actor(house, seat(api, pods(api)[1]))
     house.actors.append(second)
     await house.until(lambda: status(api).get("phase") == "Running")
 
-    assert house.met == [("team/train", first.round)]
+    assert house.values.all_met == [("team/train", first.round)]
 
 
 async def test_the_rendezvous_is_told_of_a_member_that_has_ended(api, house):
@@ -67,10 +67,10 @@ async def test_the_rendezvous_is_told_of_a_member_that_has_ended(api, house):
     first, second = await train(house, 2)
     for number in (None, first.round + 1, 0):
         await house.desk.exit(Exited(first.uid, round=number))
-    assert house.broken == []
+    assert house.values.all_broken == []
     await house.desk.exit(Exited(second.uid, signal=9, round=second.round))
 
-    assert house.broken == [("team/train", second.round)]
+    assert house.values.all_broken == [("team/train", second.round)]
 
 
 async def test_who_meets_is_told_of_a_member_that_has_ended(api, house):
@@ -98,14 +98,14 @@ async def test_the_rendezvous_is_told_of_a_member_whose_pod_is_gone(api, house):
     newcomer = pods(api)[2]["metadata"]
     api.delete(newcomer["name"], requests.PODS)
     await house.until(lambda: newcomer["uid"] not in house.charge().workers)
-    assert house.broken == []
+    assert house.values.all_broken == []
     second.kill()
     api.delete(
         next(pod["metadata"]["name"] for pod in pods(api) if pod["metadata"]["uid"] == second.uid),
         requests.PODS,
     )
 
-    await house.until(lambda: house.broken == [("team/train", first.round)])
+    await house.until(lambda: house.values.all_broken == [("team/train", first.round)])
 
 
 async def test_asked_again_the_same_is_said(api, house):
@@ -492,8 +492,6 @@ async def test_a_suspended_job_has_no_pods(api, house):
 async def test_a_job_that_is_deleted(api, house):
     """Nobody waits for it any longer, and nothing is written."""
     job(api)
-    forgotten = []
-    house.master.forgotten = forgotten.append
     await house.until(lambda: len(pods(api)) == 2)
     uid = seat(api, pods(api)[0])
     await house.until(lambda: house.charge().workers[uid].seen.node)
@@ -504,7 +502,7 @@ async def test_a_job_that_is_deleted(api, house):
     await house.until(lambda: not house.master.charges)
 
     assert await waiting is None
-    assert forgotten == ["team/train"]
+    assert house.values.forgotten == ["team/train"]
     assert house.desk.worker(uid) is None
 
 

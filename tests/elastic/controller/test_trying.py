@@ -29,7 +29,7 @@ async def client(api, tmp_path):
 
 @pytest.fixture
 def trying(client):
-    return RequestRetry(client, at_once=2, least=1.0, most=8.0)
+    return RequestRetry(client, asyncio.Semaphore(2), least=1.0, most=8.0)
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ async def test_it_is_given_up(api, trying, owner, pauses):
 
 async def test_what_the_api_server_asks_for_counts_up_to_a_limit(api, client, owner, retries):
     """Where it is longer than the wait that it would be else."""
-    trying = RequestRetry(client, at_once=2, least=0.01, most=0.05)
+    trying = RequestRetry(client, asyncio.Semaphore(2), least=0.01, most=0.05)
     api.refusals.append(Refuse(429, headers={"Retry-After": "5"}))
 
     assert await trying.until_answered("event", requests.tell(owner, "Normal", "R", "m", 0.0)) is None
@@ -90,7 +90,9 @@ async def test_what_the_api_server_asks_for_counts_up_to_a_limit(api, client, ow
 async def test_every_answer_is_counted_in_one_word(api, client, owner, pauses):
     """By what the request was for, every try by itself."""
     counted = []
-    trying = RequestRetry(client, at_once=2, least=1.0, most=8.0, counted=lambda *what: counted.append(what))
+    trying = RequestRetry(
+        client, asyncio.Semaphore(2), least=1.0, most=8.0, counted=lambda *what: counted.append(what)
+    )
     api.refusals.extend([Refuse(500), Refuse(409)])
 
     await trying.until_answered("start", requests.tell(owner, "Normal", "R", "m", 0.0))

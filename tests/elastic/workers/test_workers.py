@@ -27,9 +27,11 @@ from scheduler.model.cluster import DEFAULT_LEVELS
 from scheduler.model.demand import Operator, Requirement
 from scheduler.objects import affinity, api
 from scheduler.objects.gangs import read
+from scheduler.settings import Workers
 
 OWNER = Owner("team", "train", "uid-job")
-KIT = Kit("registry.example/gangwright:1", "https://rendezvous.example:10273", "PEM")
+IMAGE = "registry.example/gangwright:1"
+KIT = Kit("https://rendezvous.example:10273", "PEM", settings=Workers(image=IMAGE))
 TEMPLATE = {
     "metadata": {"labels": {"app": "vision"}, "annotations": {"note": "mine"}},
     "spec": {
@@ -152,7 +154,7 @@ def test_the_agent_is_brought_by_an_init_container():
     pod = made(changed(initContainers=[{"name": "fetch", "image": "x"}]))
     bring, fetch = pod["spec"]["initContainers"]
 
-    assert (bring["image"], fetch["name"]) == (KIT.image, "fetch")
+    assert (bring["image"], fetch["name"]) == (IMAGE, "fetch")
     assert bring["securityContext"]["runAsNonRoot"]
     assert bring["command"][-1] == ARCHIVE
     mount = {"name": "gangwright-agent", "mountPath": "/gangwright"}
@@ -302,7 +304,7 @@ def test_names_of_ours_are_ours():
     )
 
     assert [v for v in pod["spec"]["volumes"] if v["name"] == "gangwright-token" and "emptyDir" in v] == []
-    assert [c["image"] for c in pod["spec"]["initContainers"]] == [KIT.image]
+    assert [c["image"] for c in pod["spec"]["initContainers"]] == [IMAGE]
 
 
 def test_a_name_says_job_and_number():
