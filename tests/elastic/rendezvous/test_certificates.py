@@ -6,6 +6,7 @@ import datetime as dt
 import os
 import ssl
 import stat
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -42,9 +43,9 @@ def handshake(papers, authority, host):
         ssl.create_default_context(cadata=authority.decode()),
     )
     client.verify_flags |= ssl.VERIFY_X509_STRICT
-    with certificate_store._private() as place:
-        certificate_store.written(place, papers)
-        server.load_cert_chain(place / "tls.crt", place / "tls.key")
+    with tempfile.TemporaryDirectory() as folder:
+        certificate_store.written(Path(folder), papers)
+        server.load_cert_chain(f"{folder}/tls.crt", f"{folder}/tls.key")
     lines = [ssl.MemoryBIO() for _ in range(2)]
     ends = [
         client.wrap_bio(lines[0], lines[1], server_hostname=host),
