@@ -104,7 +104,8 @@ class Round:
     def close(self) -> None:
         """Its values are gone, and no member waits any longer."""
         self._over = True
-        self.meets()
+        self._values.clear()
+        self.size = 0
         self._wake_all()
 
     def _wake_all(self) -> None:
