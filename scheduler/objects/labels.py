@@ -119,26 +119,10 @@ KAI_REQUIRED: Final = "kai.scheduler/topology-required-placement"
 KAI_PREFERRED: Final = "kai.scheduler/topology-preferred-placement"
 KAI_SEGMENT: Final = "kai.scheduler/segment-size"
 
+_WRITTEN: Final = {PLAN, SEAT, GATE, SEATED, PAUSED, ATTAINED, ELASTIC_NUMBER, ELASTIC_AVOIDS}
 SAID: Final = frozenset(
-    value
-    for name, value in list(globals().items())
-    if name.isupper()
-    and isinstance(value, str)
-    and value
-    not in {
-        OURS,
-        PLAN,
-        SEAT,
-        GATE,
-        SEATED,
-        PAUSED,
-        STAYS,
-        ATTAINED,
-        CHECKPOINTED_AT,
-        ELASTIC_NUMBER,
-        ELASTIC_AVOIDS,
-    }
-)
+    value for name, value in list(globals().items()) if name.isupper() and isinstance(value, str)
+) - (_WRITTEN | {OURS, STAYS, CHECKPOINTED_AT})
 """Whatever says something of a gang: pods of a namespace that agree in these say the same. (A name too many here
 would cost a little memory, nothing else.)"""
 

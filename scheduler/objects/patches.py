@@ -17,17 +17,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from scheduler.model.effects import (
-    Announce,
-    Effect,
-    Evict,
-    Nominate,
-    ResumeJob,
-    SetCondition,
-    SuspendJob,
-    Ungate,
-    WritePlan,
-)
+from scheduler.model import effects
 from scheduler.model.workload import Owner, PodKey, Uid
 from scheduler.objects import labels, pod_annotations
 from scheduler.objects.affinity import narrowed, written
@@ -51,25 +41,25 @@ class Call:
     params: Mapping[str, str] = field(default_factory=lambda: {"fieldManager": labels.FIELD_MANAGER})
 
 
-def calls(effect: Effect, now: float) -> tuple[Call, ...]:
+def calls(effect: effects.Effect, now: float) -> tuple[Call, ...]:
     """The calls that make the effect true, in order. `now`: seconds since the epoch, for the times that people see."""
     match effect:
-        case Announce():
+        case effects.Announce():
             return _announce(effect, now)
-        case SetCondition():
+        case effects.SetCondition():
             return (_add_condition(effect, condition(effect, seated=effect.seated, now=now)),)
-        case WritePlan():
+        case effects.WritePlan():
             return (_write_plan(effect),)
-        case Ungate():
+        case effects.Ungate():
             return (_ungate(effect),)
-        case Nominate():
+        case effects.Nominate():
             status = {"nominatedNodeName": effect.node or None}
             return (_patch(effect.key, effect.uid, MERGE, {"status": status}, "/status"),)
-        case Evict():
+        case effects.Evict():
             return (_evict(effect),)
-        case SuspendJob():
+        case effects.SuspendJob():
             return (_suspend(effect, now),)
-        case ResumeJob():
+        case effects.ResumeJob():
             return (_patch_job(effect.key, effect.owner, _UNMARKED, effect.version, suspend=False),)
 
 
@@ -83,12 +73,12 @@ def pod_path(key: PodKey) -> str:
     return f"/api/v1/namespaces/{quote(key.namespace, safe='')}/pods/{quote(key.name, safe='')}"
 
 
-def _write_plan(effect: WritePlan) -> Call:
+def _write_plan(effect: effects.WritePlan) -> Call:
     text = pod_annotations.write_plan(effect.plan, effect.seats, effect.victims) if effect.seats else None
     return _patch(effect.key, effect.uid, MERGE, {"metadata": {"annotations": {labels.PLAN: text}}})
 
 
-def _ungate(effect: Ungate) -> Call:
+def _ungate(effect: effects.Ungate) -> Call:
     spec = _without_our_gate()
     if effect.pin:
         required = {"nodeSelectorTerms": written(narrowed(effect.affinity, effect.node))}
@@ -106,7 +96,7 @@ def _without_our_gate() -> dict[str, Any]:
     return {"schedulingGates": [{"$patch": "delete", "name": labels.GATE}]}
 
 
-def _evict(effect: Evict) -> Call:
+def _evict(effect: effects.Evict) -> Call:
     body = {
         "apiVersion": "policy/v1",
         "kind": "Eviction",
@@ -116,7 +106,7 @@ def _evict(effect: Evict) -> Call:
     return Call("POST", pod_path(effect.key) + "/eviction", msgspec.json.encode(body), JSON, {})
 
 
-def _suspend(effect: SuspendJob, now: float) -> Call:
+def _suspend(effect: effects.SuspendJob, now: float) -> Call:
     said = {
         labels.PAUSED: rfc3339(now),
         labels.ATTAINED: f"{effect.attained:.0f}",
@@ -139,7 +129,7 @@ def _patch_job(
     return Call("PATCH", path, body, MERGE)
 
 
-def _announce(effect: Announce, now: float) -> tuple[Call, ...]:
+def _announce(effect: effects.Announce, now: float) -> tuple[Call, ...]:
     """Events first: most people read those."""
     namespace, name = effect.key
     pod = reference("v1", "Pod", namespace, name, effect.uid)
@@ -155,11 +145,13 @@ def _announce(effect: Announce, now: float) -> tuple[Call, ...]:
     return tuple(told)
 
 
-def _add_condition(effect: Announce | SetCondition, told: dict[str, Any]) -> Call:
+def _add_condition(effect: effects.Announce | effects.SetCondition, told: dict[str, Any]) -> Call:
     return _patch(effect.key, effect.uid, STRATEGIC, {"status": {"conditions": [told]}}, "/status")
 
 
-def _event(effect: Announce, regarding: dict[str, str], related: dict[str, str] | None, now: float) -> Call:
+def _event(
+    effect: effects.Announce, regarding: dict[str, str], related: dict[str, str] | None, now: float
+) -> Call:
     """Applied: that makes it, brings it up to date, and makes it once more where it has expired meanwhile."""
     told = event(effect, regarding, related, now)
     path = f"/apis/events.k8s.io/v1/namespaces/{quote(effect.key.namespace, safe='')}/events/{told['metadata']['name']}"

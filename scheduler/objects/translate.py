@@ -5,22 +5,8 @@ what one kind of object needs of another: where claims are bound, which unbound 
 are known by their kind alone. Never here: what is bound, held or waiting (`ledger`).
 """
 
+from scheduler.model import events as ev
 from scheduler.model.cluster import DEFAULT_LEVELS, Level
-from scheduler.model.events import (
-    BudgetGone,
-    BudgetSeen,
-    Event,
-    GroupGone,
-    GroupSeen,
-    NodeGone,
-    NodeSeen,
-    OwnerGone,
-    OwnerSeen,
-    PodGone,
-    PodSeen,
-    QuotaGone,
-    QuotaSeen,
-)
 from scheduler.model.workload import Complaint, GangKey, Owner, PodKey, Uid
 from scheduler.objects import api, groups, nodes, owners, pod_disruption_budgets, pods, quotas
 from scheduler.objects.interner import Interner
@@ -43,7 +29,7 @@ class Translator:
         self._owned: dict[str, set[Uid]] = {}
         self._owners: dict[Uid, str] = {}
 
-    def seen(self, found: api.ApiObject) -> list[Event]:
+    def seen(self, found: api.ApiObject) -> list[ev.Event]:
         """What follows from the object's being as it is."""
         match found:
             case api.Pod():
@@ -55,62 +41,62 @@ class Translator:
             case api.PersistentVolumeClaim():
                 return self._again(self.volumes.see_claim(found))
             case api.Job():
-                return [OwnerSeen(owners.job(found, self._levels))]
+                return [ev.OwnerSeen(owners.job(found, self._levels))]
             case api.StatefulSet():
-                return [OwnerSeen(owners.stateful_set(found))]
+                return [ev.OwnerSeen(owners.stateful_set(found))]
             case api.ResourceQuota():
-                return [QuotaSeen(quotas.quota(found))]
+                return [ev.QuotaSeen(quotas.quota(found))]
             case api.PodDisruptionBudget():
-                return [BudgetSeen(pod_disruption_budgets.budget(found))]
+                return [ev.BudgetSeen(pod_disruption_budgets.budget(found))]
             case _:
-                return [GroupSeen(groups.group(found, self._levels))]
+                return [ev.GroupSeen(groups.group(found, self._levels))]
 
-    def gone(self, kind: type[api.ApiObject], namespace: str, name: str, uid: str) -> list[Event]:
+    def gone(self, kind: type[api.ApiObject], namespace: str, name: str, uid: str) -> list[ev.Event]:
         """What follows from the object's being gone."""
         if issubclass(kind, api.Pod):
             return self._pod_gone(Uid(uid), PodKey(namespace, name))
         if issubclass(kind, api.Node):
             self.node_complaints.pop(name, None)
-            return [NodeGone(name)]
+            return [ev.NodeGone(name)]
         if issubclass(kind, api.PersistentVolume):
             return self._again(self.volumes.lose_volume(name))
         if issubclass(kind, api.PersistentVolumeClaim):
             self.volumes.lose_claim(key := ClaimKey(namespace, name))
             return self._again(key)
         if issubclass(kind, api.Job | api.StatefulSet):
-            return [OwnerGone(uid)]
+            return [ev.OwnerGone(uid)]
         if issubclass(kind, api.ResourceQuota):
-            return [QuotaGone(namespace, name)]
+            return [ev.QuotaGone(namespace, name)]
         if issubclass(kind, api.PodDisruptionBudget):
-            return [BudgetGone(namespace, name)]
-        return [GroupGone(groups.format_of(kind), GangKey(namespace, name))]
+            return [ev.BudgetGone(namespace, name)]
+        return [ev.GroupGone(groups.format_of(kind), GangKey(namespace, name))]
 
     # Pods
 
-    def _pod(self, found: api.Pod) -> list[Event]:
+    def _pod(self, found: api.Pod) -> list[ev.Event]:
         pod = pods.pod(found, self.volumes, self._levels, self._interner)
         self._forget_claims(pod.uid)
         if pod.node is None and not pod.phase.ended and (claims := claims_of(found)):
             self._claims[pod.uid] = claims
             for claim in claims:
                 self._claiming.setdefault(claim, {})[pod.uid] = found
-        told: list[Event] = []
+        told: list[ev.Event] = []
         if pod.owner is not None and pod.uid not in self._owners:
             told += self._meet(pod.owner, pod.uid)
-        return [*told, PodSeen(pod)]
+        return [*told, ev.PodSeen(pod)]
 
-    def _pod_gone(self, uid: Uid, key: PodKey) -> list[Event]:
+    def _pod_gone(self, uid: Uid, key: PodKey) -> list[ev.Event]:
         self._forget_claims(uid)
         owner = self._owners.pop(uid, None)
-        told: list[Event] = [PodGone(uid, key)]
+        told: list[ev.Event] = [ev.PodGone(uid, key)]
         if owner is not None:
             self._owned[owner].discard(uid)
             if not self._owned[owner]:
                 del self._owned[owner]
-                told.append(OwnerGone(owner))
+                told.append(ev.OwnerGone(owner))
         return told
 
-    def _meet(self, owner: Owner, uid: Uid) -> list[Event]:
+    def _meet(self, owner: Owner, uid: Uid) -> list[ev.Event]:
         """An owner whose kind alone tells all is known as long as it has pods."""
         traits = owners.of_reference(owner)
         if traits is None:
@@ -118,7 +104,7 @@ class Translator:
         self._owners[uid] = owner.uid
         fresh = owner.uid not in self._owned
         self._owned.setdefault(owner.uid, set()).add(uid)
-        return [OwnerSeen(traits)] if fresh else []
+        return [ev.OwnerSeen(traits)] if fresh else []
 
     def _forget_claims(self, uid: Uid) -> None:
         for claim in self._claims.pop(uid, ()):
@@ -130,17 +116,17 @@ class Translator:
 
     # Storage
 
-    def _again(self, claim: ClaimKey | None) -> list[Event]:
+    def _again(self, claim: ClaimKey | None) -> list[ev.Event]:
         """The pods without a node that use this claim: what they need may have changed."""
         waiting = self._claiming.get(claim) if claim else None
         return [event for found in list((waiting or {}).values()) for event in self._pod(found)]
 
     # Nodes
 
-    def _node(self, found: api.Node) -> list[Event]:
+    def _node(self, found: api.Node) -> list[ev.Event]:
         node, complaints = nodes.node(found, self._interner)
         if complaints:
             self.node_complaints[node.name] = complaints
         else:
             self.node_complaints.pop(node.name, None)
-        return [NodeSeen(node)]
+        return [ev.NodeSeen(node)]

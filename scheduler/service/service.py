@@ -83,7 +83,7 @@ class Service:
         self._woken = asyncio.Event()
         self._settling: asyncio.TimerHandle | None = None
         self._settle_at = float("-inf")
-        self._expected: dict[Uid, list[asyncio.Future[None]]] = {}
+        self._expected: dict[Uid, list[asyncio.Event]] = {}
 
     # ── facts ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -97,8 +97,7 @@ class Service:
             for event in events:
                 if isinstance(event, PodSeen):
                     for waiter in self._expected.pop(event.pod.uid, ()):
-                        if not waiter.done():
-                            waiter.set_result(None)
+                        waiter.set()
 
     def _settle(self) -> None:
         """Begin with what follows from all that was taken in. A replica that may not act leaves it to the loop's next
@@ -260,11 +259,11 @@ class Service:
         """Wait until a watch has delivered this pod, at most `timeout` seconds; whether it has."""
         if self.engine.ledger.registry.knows(uid):
             return True
-        waiter = asyncio.get_running_loop().create_future()
+        waiter = asyncio.Event()
         self._expected.setdefault(uid, []).append(waiter)
         try:
             async with asyncio.timeout(timeout):
-                await waiter
+                await waiter.wait()
         except TimeoutError:
             return False
         finally:

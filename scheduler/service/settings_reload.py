@@ -56,15 +56,11 @@ def reread(engine: Engine, read: Read, now: float) -> list[Effect]:
         _log.error("settings not taken over", message=str(error))
         return []
     current = engine.policy
-    stuck = [f.name for f in fields(Policy) if f.name not in RELOADED and _differ(f.name, wanted, current)]
-    if stuck:
+    names = {f.name for f in fields(Policy) if getattr(wanted, f.name) != getattr(current, f.name)}
+    if stuck := names - RELOADED:
         _log.warning("settings that take a new start", settings=sorted(stuck))
-    changed = {name: getattr(wanted, name) for name in RELOADED if _differ(name, wanted, current)}
+    changed = {name: getattr(wanted, name) for name in names & RELOADED}
     if not changed:
         return []
     _log.info("settings taken over", settings=sorted(changed))
     return engine.adopt(replace(current, **changed), now)
-
-
-def _differ(name: str, one: Policy, other: Policy) -> bool:
-    return bool(getattr(one, name) != getattr(other, name))

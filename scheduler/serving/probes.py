@@ -158,39 +158,31 @@ def _told(checks: Sequence[Check]) -> web.Response:
     return web.json_response(body, status=200 if ok else 503)
 
 
-class Neighbor:
-    """One program, at `url`. Call it for its Check; it is asked when its last answer is older than KEPT."""
+@asynccontextmanager
+async def neighbor(name: str, url: str) -> AsyncIterator[Beside]:
+    """How to ask for `/livez` at this address while the body runs; it is asked when its last answer is older than KEPT."""
+    clock = asyncio.get_running_loop().time
+    asking: asyncio.Task[Check] | None = None
+    due = float("-inf")
 
-    def __init__(
-        self, name: str, url: str, session: aiohttp.ClientSession, clock: Callable[[], float]
-    ) -> None:
-        self._name = name
-        self._url = url
-        self._session = session
-        self._clock = clock
-        self._asking: asyncio.Task[Check] | None = None
-        self._due = float("-inf")
-
-    async def __call__(self) -> Check:
-        if self._asking is None or (self._asking.done() and self._clock() >= self._due):
-            self._asking = asyncio.create_task(self._ask())
-        # One that asks and leaves takes the answer from no other.
-        return await asyncio.shield(self._asking)
-
-    async def _ask(self) -> Check:
+    async def ask() -> Check:
+        nonlocal due
         try:
             # The certificate is not checked: kube-scheduler makes its own at each start, and we send it no secret.
-            async with self._session.get(self._url, ssl=False, allow_redirects=False) as answer:
-                told = Check(self._name, answer.status == 200, f"answered {answer.status}")
+            async with session.get(f"{url}/livez", ssl=False, allow_redirects=False) as answer:
+                told = Check(name, answer.status == 200, f"answered {answer.status}")
         except (aiohttp.ClientError, OSError) as error:
-            told = Check(self._name, ok=False, text=f"no answer ({type(error).__name__})")
-        self._due = self._clock() + KEPT
+            told = Check(name, ok=False, text=f"no answer ({type(error).__name__})")
+        due = clock() + KEPT
         return told
 
+    async def known() -> Check:
+        nonlocal asking
+        if asking is None or (asking.done() and clock() >= due):
+            asking = asyncio.create_task(ask())
+        # One that asks and leaves takes the answer from no other.
+        return await asyncio.shield(asking)
 
-@asynccontextmanager
-async def neighbor(name: str, url: str) -> AsyncIterator[Neighbor]:
-    """Ask for `/livez` at this address while the body runs."""
     limit = aiohttp.ClientTimeout(total=LIMIT)
     async with aiohttp.ClientSession(timeout=limit, cookie_jar=aiohttp.DummyCookieJar()) as session:
-        yield Neighbor(name, f"{url}/livez", session, asyncio.get_running_loop().time)
+        yield known

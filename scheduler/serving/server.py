@@ -47,10 +47,8 @@ _log = structlog.get_logger("serving")
 class Counters(Protocol):
     """Where connections are counted."""
 
-    @property
-    def connections(self) -> Gauge: ...
-    @property
-    def connections_closed_total(self) -> Counter: ...
+    connections: Gauge
+    connections_closed_total: Counter
 
 
 @asynccontextmanager

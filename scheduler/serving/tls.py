@@ -105,12 +105,12 @@ class Identity:
         try:
             context.load_cert_chain(own.cert, own.key)
         except (OSError, ValueError) as error:
-            raise SettingsError(f"{self._section}.cert", own.cert, _unusable(error)) from None
+            raise SettingsError(f"{self._section}.cert", own.cert, unusable(error)) from None
         if own.client_ca:
             try:
                 context.load_verify_locations(own.client_ca)
             except (OSError, ValueError) as error:
-                raise SettingsError(f"{self._section}.clientCa", own.client_ca, _unusable(error)) from None
+                raise SettingsError(f"{self._section}.clientCa", own.client_ca, unusable(error)) from None
             context.verify_mode = self._mode
             # a session that is taken up again shows no certificate that we could check
             context.num_tickets = 0
@@ -148,5 +148,6 @@ def _ends(files: Mapping[str, str]) -> Iterable[tuple[str, float]]:
                 yield setting, first_end(Path(file).read_bytes())
 
 
-def _unusable(error: Exception) -> str:
+def unusable(error: Exception) -> str:
+    """What is said of a file that failed like this."""
     return f"cannot be used: {getattr(error, 'strerror', None) or type(error).__name__}"

@@ -14,7 +14,7 @@ import math
 import sys
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from contextlib import suppress
 from typing import Any, Final, TextIO
 
@@ -40,12 +40,7 @@ SECRET: Final = frozenset(
 )
 """Names of fields whose values are never written."""
 
-LEVELS: Final[Mapping[LogLevel, int]] = {
-    LogLevel.DEBUG: logging.DEBUG,
-    LogLevel.INFO: logging.INFO,
-    LogLevel.WARNING: logging.WARNING,
-    LogLevel.ERROR: logging.ERROR,
-}
+LEVELS: Final = {level: logging.getLevelNamesMapping()[level.upper()] for level in LogLevel}
 
 _DEFAULTS: Final = Log()
 
@@ -73,15 +68,12 @@ class Flood:
         over = now - began >= WINDOW
         if over and count > self._most:
             line["suppressed"] = count - self._most
-        self._remember((method, kind), *((now, 1) if over else (began, count + 1)))
+        self._seen[method, kind] = (now, 1) if over else (began, count + 1)
+        if len(self._seen) > KINDS:
+            self._seen.popitem(last=False)
         if not over and count >= self._most:
             raise structlog.DropEvent
         return line
-
-    def _remember(self, kind: Hashable, began: float, count: int) -> None:
-        self._seen[kind] = began, count
-        if len(self._seen) > KINDS:
-            self._seen.popitem(last=False)
 
 
 def hide(_logger: WrappedLogger, _method: str, line: EventDict) -> EventDict:
@@ -119,12 +111,24 @@ def configure(
     """Set up every log line of this process, to `stream`, by default standard error."""
     out = stream or sys.stderr
     level = LEVELS[chosen.level]
+    if chosen.format is LogFormat.CONSOLE or (chosen.format is LogFormat.AUTO and out.isatty()):
+        plain = structlog.dev.plain_traceback
+        last: list[Processor] = [
+            hide,
+            structlog.dev.ConsoleRenderer(colors=out.isatty(), exception_formatter=plain),
+        ]
+    else:
+        renderer = structlog.processors.JSONRenderer(serializer=_json)
+        last = [structlog.processors.format_exc_info, hide, renderer]
     structlog.configure(
-        processors=_processors(
-            _is_console(chosen.format, out),
+        processors=[
             Flood(clock, math.inf if level == logging.DEBUG else BURST),
-            coloured=out.isatty(),
-        ),
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            _add_name,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            *last,
+        ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=lambda *args: _Line(out, *args),
         cache_logger_on_first_use=False,  # loggers made before the set-up follow it
@@ -149,28 +153,6 @@ class _Line:
             self._out.flush()
 
     debug = info = warning = error = critical = exception = log = msg
-
-
-def _is_console(style: LogFormat, out: TextIO) -> bool:
-    return style is LogFormat.CONSOLE or (style is LogFormat.AUTO and out.isatty())
-
-
-def _processors(console: bool, flood: Flood, *, coloured: bool) -> list[Processor]:
-    last: Processor = (
-        structlog.dev.ConsoleRenderer(colors=coloured, exception_formatter=structlog.dev.plain_traceback)
-        if console
-        else structlog.processors.JSONRenderer(serializer=_json)
-    )
-    return [
-        flood,
-        structlog.contextvars.merge_contextvars,
-        structlog.processors.add_log_level,
-        _add_name,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-        *([] if console else [structlog.processors.format_exc_info]),
-        hide,
-        last,
-    ]
 
 
 def _add_name(logger: WrappedLogger, _method: str, line: EventDict) -> EventDict:

@@ -8,10 +8,10 @@ gang, pod, node, namespace or user. The two lists that we do not close ourselves
 """
 
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import product
-from typing import Final
+from typing import ClassVar, Final, cast
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.gc_collector import GCCollector
@@ -59,159 +59,129 @@ class Few:
         return name
 
 
-class Metrics:
-    """One attribute a metric, named as it without `gangwright_`, in a registry of its own."""
+def counter(meaning: str, *labels: str) -> Counter:
+    """A counter of every program whose class has this attribute; so with the next two."""
+    return cast("Counter", partial(Counter, documentation=meaning, labelnames=labels))
+
+
+def gauge(meaning: str, *labels: str) -> Gauge:
+    return cast("Gauge", partial(Gauge, documentation=meaning, labelnames=labels))
+
+
+def histogram(meaning: str, *labels: str, buckets: Sequence[float]) -> Histogram:
+    return cast("Histogram", partial(Histogram, documentation=meaning, labelnames=labels, buckets=buckets))
+
+
+class Exported:
+    """The metrics of one program in a registry of their own: one for each attribute of the class, named as it."""
+
+    subsystem: ClassVar[str] = ""
 
     def __init__(self) -> None:
-        self.registry = registry = CollectorRegistry()
-        counter = partial(Counter, namespace="gangwright", registry=registry)
-        gauge = partial(Gauge, namespace="gangwright", registry=registry)
-        histogram = partial(Histogram, namespace="gangwright", registry=registry)
-        self.verb_duration_seconds = histogram(
-            "verb_duration_seconds", "Time to answer kube-scheduler, by verb.", ("verb",), buckets=SHORT
-        )
-        self.verb_total = counter(
-            "verb_total",
-            "Calls of kube-scheduler, by verb and result (allowed, refused, error).",
-            ("verb", "result"),
-        )
-        self.answers_total = counter(
-            "answers_total", "Calls of kube-scheduler, by verb and reason.", ("verb", "reason")
-        )
-        self.connections = gauge(
-            "connections", "Connections that kube-scheduler, or somebody else, holds to the verbs."
-        )
-        self.connections_closed_total = counter(
-            "connections_closed_total",
-            "Connections that were refused or cut, by cause (full, silent, slow, ahead, handshake, certificate).",
-            ("cause",),
-        )
-        self.decisions_total = counter(
-            "decisions_total", "Verdicts of the planner on gangs, by reason (Seated: placed).", ("reason",)
-        )
-        self.gangs = gauge(
-            "gangs",
-            "Gangs, by state of their life and the reason they are in it. Of the replica that acts alone.",
-            ("state", "reason"),
-        )
-        self.gang_oldest_wait_seconds = gauge(
-            "gang_oldest_wait_seconds",
-            "How long the gang that waits longest has waited with its whole quorum there; gangs that still gather"
-            " their members are not counted. 0 on a replica that does not act.",
-        )
-        self.gang_wait_seconds = histogram(
-            "gang_wait_seconds", "From a gang's whole quorum being there to its being bound.", buckets=WAITS
-        )
-        self.plan_duration_seconds = histogram(
-            "plan_duration_seconds", "Time of one planning pass over the queue.", buckets=SHORT
-        )
-        self.holds = gauge("holds", "Seats that are kept and not yet bound.")
-        self.pins_broken_total = counter(
-            "pins_broken_total", "Seats that were lost between planning and binding, by cause.", ("cause",)
-        )
-        self.reseats_total = counter(
-            "reseats_total", "Members that were given another seat after theirs was lost."
-        )
-        self.evictions_total = counter(
-            "evictions_total", "Evictions that were asked for, by result.", ("result",)
-        )
-        self.victims_total = counter(
-            "victims_total",
-            "Pods that were asked to give way to a gang, by what they are: surplus, pod, gang.",
-            ("kind",),
-        )
-        self.lost_device_seconds_total = counter(
-            "lost_device_seconds_total", "Work that those had not saved, in seconds of a device."
-        )
-        self.victims_refused_total = counter(
-            "victims_refused_total",
-            "Requests to give way that the API server refused, by kind of failure.",
-            ("kind",),
-        )
-        self.reservation_seconds = gauge(
-            "reservation_seconds", "Until the first gang that waits can start; 0 where none is reserved for."
-        )
-        self.forecast_duration_seconds = histogram(
-            "forecast_duration_seconds", "Time of one forecast of the queue.", buckets=SHORT
-        )
-        self.forecast_ratio = histogram(
-            "forecast_ratio",
-            "How long a gang was first told to wait, for each second that it waited.",
-            buckets=RATIOS,
-        )
-        self.effects_total = counter(
-            "effects_total", "Writes to the API server, by effect and result.", ("effect", "result")
-        )
-        self.cache_age_seconds = gauge(
-            "cache_age_seconds", "Since the API server was last heard on a watch, by kind.", ("resource",)
-        )
-        self.watch_restarts_total = counter(
-            "watch_restarts_total", "Watches that ended and were begun again.", ("resource", "cause")
-        )
-        self.cache_objects = gauge("cache_objects", "Objects in the watch cache, by kind.", ("resource",))
-        self.unreadable_objects_total = counter(
-            "unreadable_objects_total",
-            "Objects that could not be understood, and were left out whole or in part, by kind; the log names them.",
-            ("resource",),
-        )
-        self.gang_faults_total = counter(
-            "gang_faults_total",
-            "Steps of Gangwright that failed on one gang: it is refused and tried again, the others go on; the log tells"
-            " more.",
-        )
-        self.domains_spanned_ratio = histogram(
-            "domains_spanned_ratio",
-            "Domains that a placed gang spans, as a multiple of the fewest that could hold it.",
-            ("level",),
-            buckets=SPANS,
-        )
-        self.fragmentation_ratio = gauge(
-            "fragmentation_ratio",
-            "Share of the free amount of a device that the pods of present gangs cannot use where it is, by resource:"
-            " mean over their distinct demands; 0 when nobody asks for it.",
-            ("resource",),
-        )
-        self.alignment = histogram(
-            "alignment",
-            "Mean cosine between a placed member's demand and the free vector of its node, 0 to 1.",
-            buckets=UNIT,
-        )
-        self.resource_use_ratio = gauge(
-            "resource_use_ratio", "Share of the allocatable amount in use, by resource.", ("resource",)
-        )
-        self.guaranteed_ratio = gauge(
-            "guaranteed_ratio",
-            "Share of the allocatable amount that `queue.shares` guarantees to all namespaces together, by resource;"
-            " above 1 not all of them can have it at once.",
-            ("resource",),
-        )
-        self.status_duration_seconds = histogram(
-            "status_duration_seconds",
-            "Time to answer a person or the page, by route.",
-            ("route",),
-            buckets=SHORT,
-        )
-        self.status_requests_total = counter(
-            "status_requests_total",
-            "Requests to the status API, by route (page: its files; none: no path of ours) and HTTP status.",
-            ("route", "status"),
-        )
-        self.status_reviews_total = counter(
-            "status_reviews_total",
-            "Reviews that the API server was asked for on behalf of people, by kind (token, access) and answer (yes, no).",
-            ("kind", "answer"),
-        )
-        self.certificate_end_timestamp_seconds = gauge(
-            "certificate_end_timestamp_seconds",
-            "When what a server with TLS has in force ends, in seconds since the epoch, by server (verbs, status) and the"
-            " setting that names the file (cert, clientCa); of several in a file the first to end.",
-            ("server", "setting"),
-        )
-        self.loop_lag_seconds = gauge(
-            "loop_lag_seconds", "How late the event loop last turned.", registry=registry
-        )
-        self.acting = gauge("acting", "1 while the kube-scheduler beside us leads, and we may write.")
-        describe(registry)
+        self.registry = CollectorRegistry()
+        for name, declared in vars(type(self)).items():
+            if isinstance(declared, partial):
+                place = {"namespace": "gangwright", "subsystem": self.subsystem, "registry": self.registry}
+                setattr(self, name, declared(name, **place))
+        describe(self.registry)
+
+
+class Metrics(Exported):
+    """One attribute a metric, named as it without `gangwright_`, in a registry of its own."""
+
+    verb_duration_seconds = histogram("Time to answer kube-scheduler, by verb.", "verb", buckets=SHORT)
+    verb_total = counter(
+        "Calls of kube-scheduler, by verb and result (allowed, refused, error).", "verb", "result"
+    )
+    answers_total = counter("Calls of kube-scheduler, by verb and reason.", "verb", "reason")
+    connections = gauge("Connections that kube-scheduler, or somebody else, holds to the verbs.")
+    connections_closed_total = counter(
+        "Connections that were refused or cut, by cause (full, silent, slow, ahead, handshake, certificate).",
+        "cause",
+    )
+    decisions_total = counter("Verdicts of the planner on gangs, by reason (Seated: placed).", "reason")
+    gangs = gauge(
+        "Gangs, by state of their life and the reason they are in it. Of the replica that acts alone.",
+        "state",
+        "reason",
+    )
+    gang_oldest_wait_seconds = gauge(
+        "How long the gang that waits longest has waited with its whole quorum there; gangs that still gather"
+        " their members are not counted. 0 on a replica that does not act."
+    )
+    gang_wait_seconds = histogram("From a gang's whole quorum being there to its being bound.", buckets=WAITS)
+    plan_duration_seconds = histogram("Time of one planning pass over the queue.", buckets=SHORT)
+    holds = gauge("Seats that are kept and not yet bound.")
+    pins_broken_total = counter("Seats that were lost between planning and binding, by cause.", "cause")
+    reseats_total = counter("Members that were given another seat after theirs was lost.")
+    evictions_total = counter("Evictions that were asked for, by result.", "result")
+    victims_total = counter(
+        "Pods that were asked to give way to a gang, by what they are: surplus, pod, gang.", "kind"
+    )
+    lost_device_seconds_total = counter("Work that those had not saved, in seconds of a device.")
+    victims_refused_total = counter(
+        "Requests to give way that the API server refused, by kind of failure.", "kind"
+    )
+    reservation_seconds = gauge("Until the first gang that waits can start; 0 where none is reserved for.")
+    forecast_duration_seconds = histogram("Time of one forecast of the queue.", buckets=SHORT)
+    forecast_ratio = histogram(
+        "How long a gang was first told to wait, for each second that it waited.", buckets=RATIOS
+    )
+    effects_total = counter("Writes to the API server, by effect and result.", "effect", "result")
+    cache_age_seconds = gauge("Since the API server was last heard on a watch, by kind.", "resource")
+    watch_restarts_total = counter("Watches that ended and were begun again.", "resource", "cause")
+    cache_objects = gauge("Objects in the watch cache, by kind.", "resource")
+    unreadable_objects_total = counter(
+        "Objects that could not be understood, and were left out whole or in part, by kind; the log names them.",
+        "resource",
+    )
+    gang_faults_total = counter(
+        "Steps of Gangwright that failed on one gang: it is refused and tried again, the others go on; the log tells"
+        " more."
+    )
+    domains_spanned_ratio = histogram(
+        "Domains that a placed gang spans, as a multiple of the fewest that could hold it.",
+        "level",
+        buckets=SPANS,
+    )
+    fragmentation_ratio = gauge(
+        "Share of the free amount of a device that the pods of present gangs cannot use where it is, by resource:"
+        " mean over their distinct demands; 0 when nobody asks for it.",
+        "resource",
+    )
+    alignment = histogram(
+        "Mean cosine between a placed member's demand and the free vector of its node, 0 to 1.", buckets=UNIT
+    )
+    resource_use_ratio = gauge("Share of the allocatable amount in use, by resource.", "resource")
+    guaranteed_ratio = gauge(
+        "Share of the allocatable amount that `queue.shares` guarantees to all namespaces together, by resource;"
+        " above 1 not all of them can have it at once.",
+        "resource",
+    )
+    status_duration_seconds = histogram(
+        "Time to answer a person or the page, by route.", "route", buckets=SHORT
+    )
+    status_requests_total = counter(
+        "Requests to the status API, by route (page: its files; none: no path of ours) and HTTP status.",
+        "route",
+        "status",
+    )
+    status_reviews_total = counter(
+        "Reviews that the API server was asked for on behalf of people, by kind (token, access) and answer (yes, no).",
+        "kind",
+        "answer",
+    )
+    certificate_end_timestamp_seconds = gauge(
+        "When what a server with TLS has in force ends, in seconds since the epoch, by server (verbs, status) and the"
+        " setting that names the file (cert, clientCa); of several in a file the first to end.",
+        "server",
+        "setting",
+    )
+    loop_lag_seconds = gauge("How late the event loop last turned.")
+    acting = gauge("1 while the kube-scheduler beside us leads, and we may write.")
+
+    def __init__(self) -> None:
+        super().__init__()
         self._resources = Few(("cpu", "memory", "ephemeral-storage", "pods"))
 
     def set_ratio(self, gauge: Gauge, ratios: Mapping[str, float]) -> None:

@@ -14,9 +14,9 @@ import os
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 import structlog
@@ -24,6 +24,7 @@ from msgspec import Struct
 
 from scheduler.elastic.rendezvous.certificates import Pair, Papers, mended
 from scheduler.errors import Conflict, KubeError, NotFound, SettingsError
+from scheduler.serving.tls import unusable
 from scheduler.serving.token_reviews import Calls
 from scheduler.settings import RendezvousServer
 
@@ -36,7 +37,7 @@ TRIES: Final = 5
 MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a folder of our own is made in it, which nobody else may read
 
 NAMES: Final = ("ca.crt", "ca.key", "tls.crt", "tls.key")
-"""Of the files, and of the Secret's entries; those of kubernetes.io/tls, with the authority's key beside them."""
+"""Of the Secret's entries; those of kubernetes.io/tls, with the authority's key beside them."""
 
 _log = structlog.get_logger("rendezvous")
 
@@ -56,6 +57,7 @@ class Secret:
     def __init__(self, calls: Calls, namespace: str, name: str) -> None:
         self._calls = calls
         self._folder = f"/api/v1/namespaces/{namespace}/secrets"
+        self._path = f"{self._folder}/{name}"
         self._name = name
         self._namespace = namespace
         self._version: str | None = None
@@ -77,11 +79,13 @@ class Secret:
 
     async def save(self, papers: Papers) -> bool:
         """Keep these. False when somebody else wrote since `load`: then load again."""
-        meta: dict[str, str] = {"name": self._name, "namespace": self._namespace}
-        method, path = ("POST", self._folder) if self._version is None else ("PUT", self._path)
+        meta = {"name": self._name, "namespace": self._namespace}
+        method, path = "POST", self._folder
         if self._version is not None:
+            method, path = "PUT", self._path
             meta["resourceVersion"] = self._version
-        data = {name: base64.b64encode(content).decode() for name, content in _contents(papers).items()}
+        contents = zip(NAMES, (*papers.authority, *papers.server), strict=True)
+        data = {name: base64.b64encode(content).decode() for name, content in contents}
         secret = {"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": meta, "data": data}
         try:
             answer = await self._calls.request(method, path, body=msgspec.json.encode(secret))
@@ -90,13 +94,8 @@ class Secret:
         self._version = msgspec.json.decode(answer, type=_Secret).metadata.resourceVersion
         return True
 
-    @property
-    def _path(self) -> str:
-        return f"{self._folder}/{self._name}"
 
-
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(NamedTuple):
     """What the server shows: settings that name its files; and the authority's certificate, PEM, that workers check
     it by.
     """
@@ -171,28 +170,20 @@ async def _keep(
 
 
 def written(place: Path, papers: Papers) -> None:
-    """Write what differs, each file at once, the keys before the certificates that go with them."""
-    for name, content in reversed(_contents(papers).items()):
-        file = place / name
-        if file.exists() and file.read_bytes() == content:
-            continue
-        fresh = place / f".{name}.new"
-        fresh.touch(0o600)
-        fresh.write_bytes(content)
-        fresh.replace(file)
+    """Write what the server reads where it differs, each file at once, the key before the certificate."""
+    for name, content in (("tls.key", papers.server.key), ("tls.crt", papers.server.cert)):
+        file, fresh = place / name, place / f".{name}.new"
+        if not file.exists() or file.read_bytes() != content:
+            fresh.touch(0o600)
+            fresh.write_bytes(content)
+            fresh.replace(file)
 
 
 def _configured(settings: RendezvousServer) -> str:
     try:
         text = Path(settings.ca).read_text(encoding="ascii")
     except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or type(error).__name__
-        raise SettingsError("rendezvous.ca", settings.ca, f"cannot be used: {why}") from None
+        raise SettingsError("rendezvous.ca", settings.ca, unusable(error)) from None
     if "BEGIN CERTIFICATE" not in text:
         raise SettingsError("rendezvous.ca", settings.ca, "must hold a certificate, PEM")
     return text
-
-
-def _contents(papers: Papers) -> dict[str, bytes]:
-    pairs = (papers.authority.cert, papers.authority.key, papers.server.cert, papers.server.key)
-    return dict(zip(NAMES, pairs, strict=True))

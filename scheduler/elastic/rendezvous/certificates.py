@@ -11,8 +11,7 @@ to trust.
 import datetime as dt
 import ipaddress
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
@@ -30,19 +29,15 @@ EARLY: Final = dt.timedelta(minutes=5)
 DUE: Final = 2 / 3
 """The part of its life after which a certificate is made anew."""
 
-COMMON_NAME_LIMIT: Final = 64
 
-
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(NamedTuple):
     """A certificate and its key, both PEM."""
 
     cert: bytes
     key: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Papers:
+class Papers(NamedTuple):
     """The authority and the server's certificate that it signed."""
 
     authority: Pair
@@ -61,7 +56,7 @@ def mended(found: Papers | None, names: Sequence[str], now: float) -> Papers:
         authority = _authority(ec.generate_private_key(ec.SECP256R1()), moment)
         return Papers(authority, _server(authority, names, moment))
     authority = found.authority
-    if _due(_read(authority.cert), moment):
+    if _due(x509.load_pem_x509_certificate(authority.cert), moment):
         authority = _authority(_key(authority.key), moment)
     if authority is found.authority and _fits(found, names, moment):
         return found
@@ -69,7 +64,10 @@ def mended(found: Papers | None, names: Sequence[str], now: float) -> Papers:
 
 
 def _fits(papers: Papers, names: Sequence[str], moment: dt.datetime) -> bool:
-    own, authority = _read(papers.server.cert), _read(papers.authority.cert)
+    own, authority = (
+        x509.load_pem_x509_certificate(papers.server.cert),
+        x509.load_pem_x509_certificate(papers.authority.cert),
+    )
     if _due(own, moment) or own.public_key() != _key(papers.server.key).public_key():
         return False
     try:
@@ -91,7 +89,7 @@ def _authority(key: ec.EllipticCurvePrivateKey, moment: dt.datetime) -> Pair:
 
 
 def _server(authority: Pair, names: Sequence[str], moment: dt.datetime) -> Pair:
-    key, signer = ec.generate_private_key(ec.SECP256R1()), _read(authority.cert)
+    key, signer = ec.generate_private_key(ec.SECP256R1()), x509.load_pem_x509_certificate(authority.cert)
     life = min(SERVER_LIFE, signer.not_valid_after_utc - moment)
     alternatives = x509.SubjectAlternativeName([_general(name) for name in names])
     builder = (
@@ -146,7 +144,7 @@ def _signed(
 
 
 def _name(text: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text[:COMMON_NAME_LIMIT])])
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
 
 
 def _general(name: str) -> x509.GeneralName:
@@ -154,10 +152,6 @@ def _general(name: str) -> x509.GeneralName:
         return x509.IPAddress(ipaddress.ip_address(name))
     except ValueError:
         return x509.DNSName(name)
-
-
-def _read(pem: bytes) -> x509.Certificate:
-    return x509.load_pem_x509_certificate(pem)
 
 
 def _key(pem: bytes) -> ec.EllipticCurvePrivateKey:

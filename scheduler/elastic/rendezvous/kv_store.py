@@ -11,6 +11,7 @@ all of them together: a value beyond is refused.
 import asyncio
 import string
 from contextlib import suppress
+from itertools import chain
 from typing import Final
 
 from scheduler.elastic.rendezvous.worker_messages import Reason, Refused
@@ -32,7 +33,7 @@ class Round:
         self._most_keys = keys
         self._most_size = size
         self._values: dict[str, bytes] = {}
-        self._awaited: dict[str, set[asyncio.Future[None]]] = {}
+        self._awaited: dict[str, set[asyncio.Event]] = {}
         self._over = self._broken = self._met = False
         self.size = 0
 
@@ -52,7 +53,8 @@ class Round:
         """Set a value; a later one replaces it. Raises Refused when there are too many."""
         self.size += self.growth(key, value)
         self._values[key] = value
-        self._wake(self._awaited.pop(key, set()))
+        for bell in self._awaited.pop(key, ()):
+            bell.set()
 
     async def get(self, key: str, wait: float) -> bytes | None:
         """The value as soon as it is there, None after `wait` seconds. Raises Refused when the round ends meanwhile, or
@@ -88,7 +90,8 @@ class Round:
     def meets(self) -> None:
         """All members train in it: they need its values no more. A process set that is made later has its own."""
         self._met = True
-        self._clear()
+        self._values.clear()
+        self.size = 0
 
     def break_off(self) -> None:
         """A member's process has ended. Where not all have met it never had come to the end of its `init`, for which it
@@ -101,34 +104,26 @@ class Round:
     def close(self) -> None:
         """Its values are gone, and no member waits any longer."""
         self._over = True
-        self._clear()
-        self._wake_all()
-
-    def _clear(self) -> None:
         self._values.clear()
         self.size = 0
+        self._wake_all()
 
     def _wake_all(self) -> None:
-        for waiting in self._awaited.values():
-            self._wake(waiting)
-        self._awaited.clear()
+        for bell in chain.from_iterable(self._awaited.values()):
+            bell.set()
 
     async def _until(self, key: str, wait: float) -> None:
-        bell: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        bell = asyncio.Event()
         waiting = self._awaited.setdefault(key, set())
         waiting.add(bell)
         try:
-            await asyncio.wait((bell,), timeout=wait)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait):
+                    await bell.wait()
         finally:
             waiting.discard(bell)
             if not waiting and self._awaited.get(key) is waiting:
                 del self._awaited[key]
-
-    @staticmethod
-    def _wake(waiting: "set[asyncio.Future[None]]") -> None:
-        for bell in waiting:
-            if not bell.done():
-                bell.set_result(None)
 
 
 def _over() -> Refused:

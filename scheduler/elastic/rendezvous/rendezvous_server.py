@@ -1,26 +1,39 @@
 """The rendezvous as a whole: certificates, tokens, values and routes on one port.
 
-Lives here: how its parts are put together. The master alone calls this, and provides the desk.
+Lives here: how its parts are put together, and what surrounds every route: who asks, how long it may take, and one
+counter and one line a refusal. Never here: what a route answers. The master alone calls this, and provides the desk.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
+from typing import Final
 
+import structlog
 from aiohttp import web
 
 from scheduler.clock import steady
 from scheduler.elastic.rendezvous.certificate_store import certified
 from scheduler.elastic.rendezvous.kv_store import Values
-from scheduler.elastic.rendezvous.rendezvous_app import build_app
 from scheduler.elastic.rendezvous.token_auth import Tokens
-from scheduler.elastic.rendezvous.worker_requests import Desk, Door, Waits
-from scheduler.elastic.rendezvous.worker_routes import Counter
-from scheduler.serving.server import serve
+from scheduler.elastic.rendezvous.worker_messages import ORDINARY, Failure, Reason, Refused, encode
+from scheduler.elastic.rendezvous.worker_requests import Caller, Desk, Door, Waits
+from scheduler.elastic.rendezvous.worker_routes import ROUTES, Counter, Route
+from scheduler.serving.listener import authenticated
+from scheduler.serving.middleware import BROKEN, Failed, Handler, observed, route_of
+from scheduler.serving.server import serve, url
 from scheduler.serving.tls import first_end
 from scheduler.serving.token_reviews import Calls
 from scheduler.settings import RendezvousServer
 from scheduler.telemetry.elastic_metrics import ElasticMetrics
+
+SPARE: Final = 15.0
+"""Seconds that a request may take beyond the wait that it asked for: its body, a review, the desk."""
+
+_log = structlog.get_logger("rendezvous")
+_CALLER: Final = web.RequestKey("caller", Caller)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,26 +65,40 @@ async def rendezvous(
     calls: the API server. namespace: our own. clock: seconds since the epoch. Raises SettingsError when the address or
     the certificates cannot be used, and KubeError when the Secret of the certificates can neither be read nor made.
     """
-    tokens = Tokens(
-        calls,
-        audience=settings.audience,
-        yes=settings.remember,
-        no=settings.remember_refusal,
-        outage=settings.outage,
-        clock=clock,
-        told=lambda answer: metrics.token_reviews_total.labels(answer).inc(),
-    )
+    tokens = Tokens(calls, settings, clock, lambda answer: metrics.token_reviews_total.labels(answer).inc())
     values = Values(keys=settings.keys, size=settings.round_limit, total=settings.values_limit)
     waits = Waits(settings.waits)
     metrics.waits.set_function(lambda: waits.count)
     metrics.values.set_function(lambda: values.count)
     metrics.values_bytes.set_function(lambda: values.size)
     ends = metrics.certificate_end_timestamp_seconds
-    app = build_app(Counter(desk, values, waits, settings), Door(tokens, desk), settings, metrics, clock)
+    counter, door = Counter(desk, values, waits, settings), Door(tokens, desk)
+
+    def handler(route: Route) -> Handler:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            async with asyncio.timeout(settings.wait + SPARE):
+                caller = request[_CALLER] = await door.caller(request, clock())
+                authenticated(request)
+                # A body that is not read would be kept for as long as the question waits.
+                if request.method == "GET" and request.can_read_body:
+                    raise Refused(Reason.MALFORMED, "the body of a GET: leave it out")
+                return await route.answer(counter, request, caller)
+
+        return handle
 
     async def stop_waits(_app: web.Application) -> None:
         waits.close()  # else a stop would wait for them
 
+    observe = observed(
+        partial(_failed, metrics),
+        headers={"Server": "gangwright", "Cache-Control": "no-store"},
+        requests=metrics.requests_total,
+        durations=metrics.request_duration_seconds,
+        untimed={route.name for route in ROUTES if route.waits},
+    )
+    app = web.Application(middlewares=[observe], client_max_size=settings.body_limit)
+    for route in ROUTES:
+        app.router.add_route(route.method, route.path, handler(route), name=route.name)
     app.on_shutdown.append(stop_waits)
     try:
         async with (
@@ -90,10 +117,37 @@ async def rendezvous(
         ):
             with suppress(ValueError):  # of a kind that workers may read and we cannot
                 ends.labels("rendezvous", "ca").set(first_end(shown.authority.encode()))
-            yield Rendezvous(_address(settings.names[0], port), port, shown.authority, values)
+            yield Rendezvous(url(settings.names[0], port, tls=True), port, shown.authority, values)
     finally:
         await tokens.close()
 
 
-def _address(name: str, port: int) -> str:
-    return f"https://[{name}]:{port}" if ":" in name else f"https://{name}:{port}"
+def _failed(metrics: ElasticMetrics, request: web.Request, error: Exception) -> Failed:
+    """The answer; one line, without the message, which may show what was sent."""
+    refused = _refused(error)
+    reason, route = refused.reason, route_of(request)
+    if reason not in ORDINARY:
+        metrics.refusals_total.labels(reason.value).inc()
+        caller = request.get(_CALLER)
+        pod = f"{caller.worker.job} {caller.pod}" if caller else ""
+        kind = (route, reason.value)
+        _log.warning("refused", route=route, reason=reason.value, pod=pod, peer=request.remote, kind=kind)
+    body = encode({"error": Failure(reason.value, str(refused))})
+    return Failed(refused.status, body, refused.headers)
+
+
+def _refused(error: Exception) -> Refused:
+    match error:
+        case Refused():
+            return error
+        case TimeoutError():
+            return Refused(Reason.SLOW, "there was no answer in time; try again in a moment")
+        case web.HTTPNotFound():
+            return Refused(Reason.NO_PATH, "no such path")
+        case web.HTTPMethodNotAllowed():
+            return Refused(Reason.NO_METHOD, f"allowed here: {', '.join(sorted(error.allowed_methods))}")
+        case web.HTTPException():
+            return Refused(Reason.MALFORMED, error.reason)
+        case _:
+            _log.error("request failed", exc_info=error)
+            return Refused(Reason.BROKEN, BROKEN)

@@ -11,12 +11,11 @@ token's own end: else a minute of that would silence every worker. Nobody new is
 
 import asyncio
 import base64
-import binascii
 import hashlib
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -25,6 +24,7 @@ from scheduler.elastic.rendezvous.worker_messages import Reason, Refused
 from scheduler.errors import KubeError
 from scheduler.serving.review_cache import Kept, ReviewCache
 from scheduler.serving.token_reviews import Calls, TokenStatus, User, token_status
+from scheduler.settings import RendezvousServer
 
 POD_NAME: Final = "authentication.kubernetes.io/pod-name"
 POD_UID: Final = "authentication.kubernetes.io/pod-uid"
@@ -43,8 +43,15 @@ PAUSE: Final = 1.0
 """Seconds without a further question after the API server gave no answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class Holder:
+FAULTS: Final = {
+    Reason.TOKEN_EXPIRED: "the token has expired; read it anew from its file",
+    Reason.TOKEN_FOR_OTHERS: "the token must be made for the audience {audience}",
+    Reason.TOKEN_REFUSED: "the API server does not know this token for the audience {audience}",
+    Reason.NO_POD: "the token is bound to no pod; it must be the projected one of a worker's pod",
+}
+
+
+class Holder(NamedTuple):
     """The pod that a token was made for."""
 
     uid: str
@@ -59,47 +66,39 @@ class _Claims(Struct):
     aud: list[str] | str = []
 
 
-@dataclass(frozen=True, slots=True)
-class _Word:
-    """What the API server said, when, and how long that may count; `holder` or `refused` is set."""
+class _Word(NamedTuple):
+    """What the API server said, when, and how long that may count: the holder, or what is wrong with the token."""
 
     asked: float
+    said: Holder | Reason
     ends: float = 0.0
-    holder: Holder | None = None
-    refused: Reason | None = None
 
 
 class Tokens:
     """Asks the API server whose a token is.
 
-    audience: for which it must be made. yes, no, outage: seconds that an answer counts; the last for a yes, while the
-    API server is away. told: hears of every review, `yes`, `no` or `away`.
+    told: hears of every review, `yes`, `no` or `away`.
     """
 
     def __init__(
         self,
         calls: Calls,
-        *,
-        audience: str,
-        yes: float,
-        no: float,
-        outage: float,
+        settings: RendezvousServer,
         clock: Callable[[], float],
         told: Callable[[str], None] = lambda _answer: None,
     ) -> None:
         self._calls = calls
-        self._audience = audience
-        self._yes, self._outage = yes, outage
+        self._settings = settings
         self._clock = clock
         self._told = told
         self._words: ReviewCache[bytes, _Word] = ReviewCache(
-            yes=Kept(yes, KEPT),
-            no=Kept(no, REFUSED_KEPT),
-            is_yes=lambda word: word.holder is not None,
+            yes=Kept(settings.remember, KEPT),
+            no=Kept(settings.remember_refusal, REFUSED_KEPT),
+            is_yes=lambda word: isinstance(word.said, Holder),
             clock=clock,
         )
         self._gate = asyncio.Semaphore(AT_ONCE)
-        self._away_since: float | None = None
+        self._away_since = -math.inf
 
     def is_known(self, token: str) -> bool:
         """Its review is remembered or under way: it costs the API server nothing."""
@@ -112,11 +111,15 @@ class Tokens:
         word = self._words.known(name)
         if word is None:
             word = await self._fresh(name, token)
-        elif word.holder is not None and self._clock() > word.asked + self._yes / 2 and self._may_ask():
+        elif (
+            isinstance(word.said, Holder)
+            and self._clock() > word.asked + self._settings.remember / 2
+            and self._may_ask()
+        ):
             self._words.ask(name, partial(self._review, token))
-        if word.holder is None:
-            raise _refusal(word.refused or Reason.TOKEN_REFUSED, self._audience)
-        return word.holder
+        if isinstance(word.said, Reason):
+            raise Refused(word.said, FAULTS[word.said].format(audience=self._settings.audience))
+        return word.said
 
     async def close(self) -> None:
         """Give up the reviews under way."""
@@ -130,40 +133,38 @@ class Tokens:
             return await self._words.get(name, partial(self._review, token))
         except Refused:
             old = self._words.last_yes(name)
-            if old is not None and self._clock() < min(old.ends, old.asked + self._outage):
+            if old is not None and self._clock() < min(old.ends, old.asked + self._settings.outage):
                 return old
             raise
 
     def _may_ask(self) -> bool:
-        return self._away_since is None or self._clock() >= self._away_since + PAUSE
+        return self._clock() >= self._away_since + PAUSE
 
     async def _review(self, token: str) -> _Word:
         """The API server's word. Raises Refused when there is none."""
         try:
             async with self._gate:
-                status = await token_status(self._calls, token, [self._audience])
+                status = await token_status(self._calls, token, [self._settings.audience])
         except KubeError:
             self._away_since = self._clock()
             self._told("away")
             raise _away() from None  # whatever the API server said of its trouble is not the worker's business
-        self._away_since = None
+        self._away_since = -math.inf
         word = self._word(status, token)
-        self._told("yes" if word.holder else "no")
+        self._told("yes" if isinstance(word.said, Holder) else "no")
         return word
 
     def _word(self, status: TokenStatus, token: str) -> _Word:
-        now, claims = self._clock(), _claims(token)
-        if not status.authenticated or self._audience not in (status.audiences or ()):
-            return _Word(now, refused=self._fault(claims, now))
-        holder = _holder(status.user)
-        return _Word(now, claims.exp, holder, None if holder else Reason.NO_POD)
-
-    def _fault(self, claims: _Claims, now: float) -> Reason:
-        """What is most likely wrong with a token that the API server refused, by what it says of itself."""
+        """A refusal names what is most likely wrong with the token, by what it says of itself."""
+        now, claims, audience = self._clock(), _claims(token), self._settings.audience
+        if status.authenticated and audience in (status.audiences or ()):
+            return _Word(now, _holder(status.user) or Reason.NO_POD, claims.exp)
         if 0 < claims.exp <= now:
-            return Reason.TOKEN_EXPIRED
+            return _Word(now, Reason.TOKEN_EXPIRED)
         named = [claims.aud] if isinstance(claims.aud, str) else claims.aud
-        return Reason.TOKEN_FOR_OTHERS if named and self._audience not in named else Reason.TOKEN_REFUSED
+        return _Word(
+            now, Reason.TOKEN_FOR_OTHERS if named and audience not in named else Reason.TOKEN_REFUSED
+        )
 
 
 def _hashed(token: str) -> bytes:
@@ -182,22 +183,12 @@ def _holder(user: User) -> Holder | None:
 
 def _claims(token: str) -> _Claims:
     """The middle part of a JWT, unchecked; nothing where it is none."""
-    part = token.split(".")[1:2]
     try:
-        return msgspec.json.decode(base64.urlsafe_b64decode(f"{part[0]}=="), type=_Claims)
-    except (IndexError, binascii.Error, msgspec.MsgspecError, ValueError, RecursionError):
+        part = token.split(".")[1]
+        return msgspec.json.decode(base64.urlsafe_b64decode(f"{part}=="), type=_Claims)
+    except (IndexError, ValueError, RecursionError):
         return _Claims()
 
 
 def _away() -> Refused:
     return Refused(Reason.AWAY, "the API server cannot be asked whose this token is; try again in a moment")
-
-
-def _refusal(reason: Reason, audience: str) -> Refused:
-    texts = {
-        Reason.TOKEN_EXPIRED: "the token has expired; read it anew from its file",
-        Reason.TOKEN_FOR_OTHERS: f"the token must be made for the audience {audience}",
-        Reason.TOKEN_REFUSED: f"the API server does not know this token for the audience {audience}",
-        Reason.NO_POD: "the token is bound to no pod; it must be the projected one of a worker's pod",
-    }
-    return Refused(reason, texts[reason])

@@ -10,9 +10,9 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from enum import StrEnum
-from types import MappingProxyType
-from typing import Any, Final, TypeVar, get_args
+from typing import Any, Final, Self, TypeVar, get_args
 
 import msgspec
 from msgspec import Struct
@@ -117,83 +117,54 @@ def _explained(wrong: str, body: bytes) -> str:
 
 def _value(body: bytes, path: str) -> str:
     """What stands there in the body, as far as the path leads and the body can be read."""
-    try:
+    found: Any = ...
+    with suppress(ValueError, RecursionError, KeyError, IndexError, TypeError):
         found = json.loads(
             body
-        )  # not the decoder that refused it: it refuses a number that is too large here too
-    except (ValueError, RecursionError):
-        return "…"
-    for step in _STEP.finditer(path):
-        try:
-            found = found[step[1] if step[1] is not None else int(step[2])]
-        except (KeyError, IndexError, TypeError):
-            break
-    return repr(found)
+        )  # the decoder that refused the body refuses a number that is too large here, too
+        for step in _STEP.finditer(path):
+            found = found[step[1] or int(step[2])]
+    return "…" if found is ... else repr(found)
 
 
 class Reason(StrEnum):
-    """In words of the wire."""
+    """In words of the wire, each with its HTTP status."""
 
-    MALFORMED = "Malformed"
-    INVALID = "Invalid"
-    PICKLE = "Pickle"
-    NO_TOKEN = "NoToken"  # noqa: S105 - a word
-    TOKEN_EXPIRED = "TokenExpired"  # noqa: S105 - a word
-    TOKEN_FOR_OTHERS = "TokenForOthers"  # noqa: S105 - a word
-    TOKEN_REFUSED = "TokenRefused"  # noqa: S105 - a word
-    NO_POD = "NoPod"
-    NO_WORKER = "NoWorker"
-    OTHER_NAMESPACE = "OtherNamespace"
-    NO_MEMBER = "NoMember"
-    NO_PATH = "NoPath"
-    NO_VALUE = "NoValue"
-    NO_METHOD = "NoMethod"
-    ROUND_AHEAD = "RoundAhead"
-    ROUND_OVER = "RoundOver"
-    ASKED_AGAIN = "AskedAgain"
-    TOO_LARGE = "TooLarge"
-    TOO_MANY_VALUES = "TooManyValues"
-    NO_ROOM = "NoRoom"
-    TOO_MANY_WAITS = "TooManyWaits"
-    TOO_OFTEN = "TooOften"
-    CROWDED = "Crowded"
-    BROKEN = "Broken"
-    AWAY = "Away"
-    SLOW = "Slow"
-    STANDBY = "Standby"
+    status: int
 
+    def __new__(cls, text: str, status: int) -> Self:
+        reason = str.__new__(cls, text)
+        reason._value_, reason.status = text, status
+        return reason
 
-STATUS: Final = MappingProxyType(
-    {
-        Reason.MALFORMED: 400,
-        Reason.INVALID: 400,
-        Reason.PICKLE: 400,
-        Reason.NO_TOKEN: 401,
-        Reason.TOKEN_EXPIRED: 401,
-        Reason.TOKEN_FOR_OTHERS: 401,
-        Reason.TOKEN_REFUSED: 401,
-        Reason.NO_POD: 403,
-        Reason.NO_WORKER: 403,
-        Reason.OTHER_NAMESPACE: 403,
-        Reason.NO_MEMBER: 403,
-        Reason.NO_PATH: 404,
-        Reason.NO_VALUE: 404,
-        Reason.NO_METHOD: 405,
-        Reason.ROUND_AHEAD: 409,
-        Reason.ROUND_OVER: 409,
-        Reason.ASKED_AGAIN: 409,
-        Reason.TOO_LARGE: 413,
-        Reason.TOO_MANY_VALUES: 429,
-        Reason.NO_ROOM: 429,
-        Reason.TOO_MANY_WAITS: 429,
-        Reason.TOO_OFTEN: 429,
-        Reason.CROWDED: 429,
-        Reason.BROKEN: 500,
-        Reason.AWAY: 503,
-        Reason.SLOW: 503,
-        Reason.STANDBY: 503,
-    }
-)
+    MALFORMED = "Malformed", 400
+    INVALID = "Invalid", 400
+    PICKLE = "Pickle", 400
+    NO_TOKEN = "NoToken", 401
+    TOKEN_EXPIRED = "TokenExpired", 401
+    TOKEN_FOR_OTHERS = "TokenForOthers", 401
+    TOKEN_REFUSED = "TokenRefused", 401
+    NO_POD = "NoPod", 403
+    NO_WORKER = "NoWorker", 403
+    OTHER_NAMESPACE = "OtherNamespace", 403
+    NO_MEMBER = "NoMember", 403
+    NO_PATH = "NoPath", 404
+    NO_VALUE = "NoValue", 404
+    NO_METHOD = "NoMethod", 405
+    ROUND_AHEAD = "RoundAhead", 409
+    ROUND_OVER = "RoundOver", 409
+    ASKED_AGAIN = "AskedAgain", 409
+    TOO_LARGE = "TooLarge", 413
+    TOO_MANY_VALUES = "TooManyValues", 429
+    NO_ROOM = "NoRoom", 429
+    TOO_MANY_WAITS = "TooManyWaits", 429
+    TOO_OFTEN = "TooOften", 429
+    CROWDED = "Crowded", 429
+    BROKEN = "Broken", 500
+    AWAY = "Away", 503
+    SLOW = "Slow", 503
+    STANDBY = "Standby", 503
+
 
 ORDINARY: Final = frozenset({Reason.NO_VALUE, Reason.ASKED_AGAIN})
 """Answers of everyday life: they are neither counted among the refusals nor logged."""
@@ -211,7 +182,7 @@ class Refused(GangwrightError):  # noqa: N818 - said so in HTTP too
     def __init__(self, reason: Reason, message: str, after: float | None = None) -> None:
         super().__init__(message)
         self.reason = reason
-        self.status: int = STATUS[reason]
+        self.status = reason.status
         self.after = after if after is not None or self.status not in {429, 503} else PAUSE
 
     @property

@@ -6,7 +6,6 @@ Lives here: everything between HTTP and a question to the desk. Never here: an a
 import asyncio
 import math
 from collections.abc import Callable, Coroutine, Hashable
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from aiohttp import web
@@ -58,34 +57,27 @@ class Desk(Protocol):
 
     def worker(self, uid: str) -> Worker | None:
         """The live worker whose pod this is; None for any other pod."""
-        ...
 
     async def beat(self, beat: Beat) -> BeatAnswer:
         """Note the sign of life."""
-        ...
 
     async def ready(self, arrived: Arrived, wait: float) -> Assignment | None:
         """Note that it stands at the barrier. Its assignment as soon as there is one, None after `wait` seconds.
 
         Asked again, the same assignment again.
         """
-        ...
 
     async def announced(self, uid: str, known: int, wait: float) -> int:
         """The newest round that is announced to it, as soon as it is beyond `known`, else after `wait` seconds."""
-        ...
 
     async def leave(self, leaving: Leaving) -> None:
         """Note that it goes: the next round is without it."""
-        ...
 
     async def exit(self, exited: Exited) -> bool:
         """Note that its child ended; whether the child is to be started again."""
-        ...
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(NamedTuple):
     """Who asks: the pod, and the worker that it is."""
 
     uid: str
@@ -104,17 +96,23 @@ class Door:
 
     async def caller(self, request: web.Request, now: float) -> Caller:
         """The worker that asks. Raises Refused for whoever is none."""
-        word = _bearer(request)
+        try:
+            word = token(request)
+        except Unknown as error:
+            raise Refused(Reason.NO_TOKEN, str(error)) from None
+        if word is None:
+            wrong = "the projected token of the worker's pod is needed: Authorization: Bearer TOKEN"
+            raise Refused(Reason.NO_TOKEN, wrong)
         if not self._tokens.is_known(word):
             _take(self._strangers, request.remote or "", now, "too many unknown tokens from this address")
-        holder = await self._tokens.who(word)
-        _take(self._workers, holder.uid, now, "too many requests of this worker")
-        worker = self._desk.worker(holder.uid)
+        uid, pod, namespace = await self._tokens.who(word)
+        _take(self._workers, uid, now, "too many requests of this worker")
+        worker = self._desk.worker(uid)
         if worker is None:
-            raise Refused(Reason.NO_WORKER, f"the pod {holder.namespace}/{holder.pod} is no worker of a job")
-        if worker.job.partition("/")[0] != holder.namespace:
+            raise Refused(Reason.NO_WORKER, f"the pod {namespace}/{pod} is no worker of a job")
+        if worker.job.partition("/")[0] != namespace:
             raise Refused(Reason.OTHER_NAMESPACE, "the token is of another namespace than the job")
-        return Caller(holder.uid, holder.pod, worker)
+        return Caller(uid, pod, worker)
 
 
 def _take(buckets: Buckets, source: str, now: float, wrong: str) -> None:
@@ -170,18 +168,6 @@ async def body(bodies: Bodies, request: web.Request, limit: int, caller: Caller)
         raise Refused(Reason.CROWDED, "too many large bodies are being read; try again in a moment") from None
     except TimeoutError:
         raise Refused(Reason.SLOW, f"the body took more than {BODY_TIME:g} s") from None
-
-
-def _bearer(request: web.Request) -> str:
-    try:
-        found = token(request)
-    except Unknown as error:
-        raise Refused(Reason.NO_TOKEN, str(error)) from None
-    if found is None:
-        raise Refused(
-            Reason.NO_TOKEN, "the projected token of the worker's pod is needed: Authorization: Bearer TOKEN"
-        )
-    return found
 
 
 def _invalid(name: str, text: str, remedy: str) -> Refused:

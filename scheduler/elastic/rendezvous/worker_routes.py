@@ -8,9 +8,8 @@ a mistake, and its writer is told at once. It is no filter against an attacker. 
 ours unpickles.
 """
 
-from collections.abc import Awaitable, Callable, Coroutine, Hashable
-from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Final, NamedTuple
 
 from aiohttp import web
 
@@ -21,8 +20,6 @@ from scheduler.elastic.rendezvous.worker_messages import Reason, Refused, S, dec
 from scheduler.elastic.rendezvous.worker_requests import Caller, Desk, Waits
 from scheduler.serving.body import SHARE, Bodies
 from scheduler.settings import RendezvousServer
-
-T = TypeVar("T")
 
 PICKLES: Final = (
     *(bytes((0x80, protocol)) for protocol in range(2, 6)),
@@ -52,13 +49,15 @@ class Counter:
 
     async def ready(self, request: web.Request, caller: Caller) -> web.Response:
         arrived, wait = await self._body(Arrived, request, caller), self._bounds.wait
-        found = await self._wait(caller, "ready", lambda: self._desk.ready(arrived, wait))
+        found = await self._waits.answer(caller.uid, "ready", lambda: self._desk.ready(arrived, wait))
         return web.Response(status=204) if found is None else _json(found)
 
     async def announced(self, request: web.Request, caller: Caller) -> web.Response:
         known = worker_requests.whole("round", request.query.get("round", "0"))
         wait = self._seconds(request, self._bounds.wait)
-        newest = await self._wait(caller, "announced", lambda: self._desk.announced(caller.uid, known, wait))
+        newest = await self._waits.answer(
+            caller.uid, "announced", lambda: self._desk.announced(caller.uid, known, wait)
+        )
         return _json(worker_messages.Announced(newest))
 
     async def put(self, request: web.Request, caller: Caller) -> web.Response:
@@ -74,20 +73,16 @@ class Counter:
     async def get(self, request: web.Request, caller: Caller) -> web.Response:
         number, key = _place(request, caller)
         wait = self._seconds(request, 0.0)
-        beside = (
-            worker_requests.whole("beside", request.query["beside"]) if "beside" in request.query else None
-        )
+        beside = worker_requests.whole("beside", request.query.get("beside", "0"))
         values = self._values.round(caller.worker.job, number)
-        value = await self._wait(caller, (number, key), lambda: values.get(key, wait))
+        value = await self._waits.answer(caller.uid, (number, key), lambda: values.get(key, wait))
         if value is None:
             raise Refused(Reason.NO_VALUE, f"round {number} has no value of this key yet")
-        if beside is None:
+        if "beside" not in request.query:
             return web.Response(body=value, content_type=BYTES)
-        others = values.beside(key, min(beside, BESIDE), BESIDE_SIZE)
+        found = {key: value} | values.beside(key, min(beside, BESIDE), BESIDE_SIZE)
         scope = len(key) - len(request.match_info["key"])
-        return _json(
-            worker_messages.Values({one[scope:]: there for one, there in ({key: value} | others).items()})
-        )
+        return _json(worker_messages.Values({one[scope:]: there for one, there in found.items()}))
 
     async def leave(self, request: web.Request, caller: Caller) -> web.Response:
         await self._desk.leave(await self._body(Leaving, request, caller))
@@ -104,12 +99,8 @@ class Counter:
     def _seconds(self, request: web.Request, default: float) -> float:
         return worker_requests.seconds("wait", request.query.get("wait", f"{default}"), self._bounds.wait)
 
-    async def _wait(self, caller: Caller, what: Hashable, ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        return await self._waits.answer(caller.uid, what, ask)
 
-
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(NamedTuple):
     """waits: its answer may take its time, so its duration says nothing."""
 
     method: str

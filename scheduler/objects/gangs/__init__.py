@@ -17,14 +17,8 @@ from scheduler.objects.gangs import kai, koordinator, kueue, ours, scheduler_plu
 from scheduler.objects.gangs.form import Format, Levels
 from scheduler.objects.parsing import PodMetadata, name, shown
 
-FORMATS: Final[tuple[Format, ...]] = (
-    ours.FORMAT,
-    scheduler_plugins.FORMAT,
-    volcano.FORMAT,
-    koordinator.FORMAT,
-    kueue.FORMAT,
-    yunikorn.FORMAT,
-    kai.FORMAT,
+FORMATS: Final[tuple[Format, ...]] = tuple(
+    own.FORMAT for own in (ours, scheduler_plugins, volcano, koordinator, kueue, yunikorn, kai)
 )
 """In this order: where two formats name the same gang, the first counts."""
 

@@ -185,10 +185,11 @@ async def test_a_secret_of_somebody_else_is_left_alone(data):
 
 
 async def test_the_server_reads_from_files_that_go_with_it():
-    """Nobody else may read them, and nothing is left when it stops."""
+    """Nobody else may read them, the authority's key is not among them, and nothing is left when it stops."""
     async with certified(SETTINGS, ApiServer(), namespace="gangwright-system", clock=steady) as shown:
         key = os.stat(shown.settings.key)
         assert stat.S_IMODE(key.st_mode) == 0o600
+        assert sorted(os.listdir(Path(shown.settings.key).parent)) == ["tls.crt", "tls.key"]
         assert "BEGIN CERTIFICATE" in shown.authority
         assert "PRIVATE" not in shown.authority
 

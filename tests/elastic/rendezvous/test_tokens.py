@@ -11,7 +11,8 @@ from scheduler.elastic.rendezvous.token_auth import PAUSE, Holder, Tokens
 from scheduler.elastic.rendezvous.worker_messages import Reason, Refused
 from scheduler.errors import Forbidden
 from scheduler.serving.token_reviews import TOKENS
-from tests.elastic.rendezvous.served import AUDIENCE, BEGAN, ApiServer, jwt
+from scheduler.settings import RendezvousServer
+from tests.elastic.rendezvous.served import BEGAN, ApiServer, jwt
 
 A = Holder("a", "pod-a", "team")
 
@@ -43,7 +44,7 @@ def told():
 
 @pytest.fixture
 def tokens(api, clock, told):
-    return Tokens(api, audience=AUDIENCE, yes=60, no=5, outage=3600, clock=clock, told=told.append)
+    return Tokens(api, RendezvousServer(outage=3600), clock, told=told.append)
 
 
 async def reason_of(tokens, token):
@@ -163,7 +164,7 @@ async def test_an_api_server_that_talks_nonsense_counts_as_away(clock, answer, t
                 raise answer
             return answer
 
-    tokens = Tokens(Odd(), audience=AUDIENCE, yes=60, no=5, outage=60, clock=clock, told=told.append)
+    tokens = Tokens(Odd(), RendezvousServer(outage=60), clock, told=told.append)
     assert await reason_of(tokens, jwt("a")) is Reason.AWAY
     assert told == ["away"]
 
@@ -179,7 +180,7 @@ async def test_an_answer_that_does_not_name_our_audience_is_a_no(clock, audience
                 {"status": {"authenticated": True, "user": user, "audiences": audiences}}
             ).encode()
 
-    tokens = Tokens(Old(), audience=AUDIENCE, yes=60, no=5, outage=60, clock=clock)
+    tokens = Tokens(Old(), RendezvousServer(outage=60), clock)
     assert await reason_of(tokens, jwt("a")) is Reason.TOKEN_REFUSED
 
 
