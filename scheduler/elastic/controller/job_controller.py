@@ -100,6 +100,7 @@ class JobController:
         self._arm(math.inf, self._reconcile)
         self._writer.cancel()
         self._carrying.close()
+        self.site.values.forget(self.owner.key)
         self._counting.gone(self.owner.key)
         self._tell_news()
 
@@ -178,7 +179,7 @@ class JobController:
             self.feed(*self._accepting.read(job))
             for uid in self.workers:
                 self._agree(uid)
-            self.refresh()
+            self._refresh_soon()
 
     def worker_seen(self, known: Known) -> None:
         self.workers[known.seen.uid] = known
@@ -189,6 +190,8 @@ class JobController:
         if self.workers.pop(uid, None) is not None:
             for number in self.rounds.pop(uid, ())[-1:]:
                 self.site.values.broken(self.owner.key, number)
+            if not self.workers:
+                self.site.values.forget(self.owner.key)
             self.feed(job_events.WorkerGone(uid))
 
     def sight_turned(self, why: str) -> None:
@@ -196,7 +199,7 @@ class JobController:
         before, self._blind = self._blind, why
         if bool(before) != bool(why):
             self.feed(job_events.LostSight(why) if why else job_events.SawAgain())
-            self.refresh()
+            self._refresh_soon()
 
     def _agree(self, uid: Uid) -> None:
         """Members of a gang that name different quorums are refused by the scheduler."""
@@ -273,6 +276,7 @@ class JobController:
                 self.site.values.met(self.owner.key, effect.round)
             case job_effects.Finish():
                 _log.info("job over", job=self.owner.key, phase=effect.phase, reason=effect.reason)
+                self.site.values.forget(self.owner.key)
                 self.refresh()  # who waits for it, and the master after us, need not wait for figures
             case job_effects.Abort():
                 pass  # the answer to the worker's next beat says it
@@ -288,6 +292,10 @@ class JobController:
         for uid in members:
             if number not in self.rounds.get(uid, ()):
                 self.rounds[uid] = (*self.rounds.get(uid, ()), number)[-ROUNDS:]
+
+    def _refresh_soon(self) -> None:
+        """Once the rules have looked: the turn of the event loop that was asked for before comes first."""
+        asyncio.get_running_loop().call_soon(self.refresh)
 
     def refresh(self) -> None:
         """Bring the figures in the status up to date; they are where the rules have not looked since.

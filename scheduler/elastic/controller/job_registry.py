@@ -5,6 +5,7 @@ API server, what happens inside a job, or whether a worker is who it says. Until
 another master acts, facts are only kept.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -151,7 +152,6 @@ class Master:
         charge = self.charges.pop(uid, None)
         if charge is not None:
             charge.close()
-            charge.site.values.forget(charge.owner.key)
 
     # ── workers ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -248,6 +248,7 @@ class Desk:
         """It stands at the barrier."""
         charge = self._charge(arrived.uid)
         charge.feed(arrived)
+        await asyncio.sleep(0)  # the rules look first: its seat may go to another
         return await charge.assignment(arrived.uid, arrived.round, wait)
 
     async def announced(self, uid: str, known: int, wait: float) -> int:

@@ -89,8 +89,9 @@ class NodeUsage:
         """
         demands = {job: _demand(pod) for job, pod in templates.items()}
         alike = {own.where: own for own in demands.values()}
-        kinds = {where: row for row, where in enumerate(alike)}
-        eligible = np.array([self._nodes.admitted(own) for own in alike.values()], dtype=np.bool_)
+        masks = {where: self._nodes.admitted(own).tobytes() for where, own in alike.items()}
+        kinds = {mask: row for row, mask in enumerate(dict.fromkeys(masks.values()))}
+        eligible = np.array([np.frombuffer(mask, dtype=np.bool_) for mask in kinds], dtype=np.bool_)
         resources = tuple(sorted({name for own in demands.values() for name, _ in own.requests}))
         rows = [
             [own.get(resource, 0) - self._taken.get(name, NOTHING)[resource] for resource in resources]
@@ -98,7 +99,7 @@ class NodeUsage:
         ]
         amounts = np.array(rows, dtype=np.float64).reshape(len(rows), len(resources))
         asked = {
-            job: Asked({name: float(value) for name, value in own.requests}, kinds[own.where])
+            job: Asked({name: float(value) for name, value in own.requests}, kinds[masks[own.where]])
             for job, own in demands.items()
         }
         return Free(resources, np.maximum(amounts, 0.0), eligible), asked

@@ -5,8 +5,9 @@ what others need: so many requests are under way at a time, and one that waits f
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from random import uniform
 from typing import Final, Literal, TypeAlias
 
 import stamina
@@ -58,26 +59,33 @@ class RequestRetry:
 
     async def until_answered(self, what: What, call: Call, tries: int = TRIES) -> errors.KubeError | None:
         """None when it was done, else why not: an answer that would not change, or the last one of those that pass."""
-
-        def pause(error: Exception) -> float | bool:
-            """What the API server wants us to wait counts where it is longer."""
-            if not isinstance(error, PASSING):
-                return False
-            asked = min(error.retry_after or 0.0, self.most)
-            return asked if asked > attempt.next_wait else True
-
         try:
-            async for attempt in stamina.retry_context(
-                on=pause,
-                attempts=tries,
-                timeout=None,
-                wait_initial=self.least,
-                wait_max=self.most,
-                wait_jitter=self.least,
-            ):
+            async for attempt in attempts(PASSING, tries=tries, least=self.least, most=self.most):
                 with attempt:
                     async with self.turn:
                         await self.once(what, call)
         except errors.KubeError as error:
             return error
         return None
+
+
+async def attempts(
+    passing: type[errors.KubeError] | tuple[type[errors.KubeError], ...],
+    *,
+    tries: int | None,
+    least: float,
+    most: float,
+) -> AsyncIterator[stamina.Attempt]:
+    """Try after try, while what fails is `passing`. The wait doubles from `least` to `most` seconds, less up to half of it by
+    chance, so that jobs do not go on in step. What the API server wants us to wait counts where it is longer.
+    """
+
+    def pause(error: Exception) -> float | bool:
+        if not isinstance(error, passing):
+            return False
+        return max(uniform(0.5, 1.0) * attempt.next_wait, min(error.retry_after or 0.0, most))
+
+    async for attempt in stamina.retry_context(
+        on=pause, attempts=tries, timeout=None, wait_initial=least, wait_max=most, wait_jitter=0.0
+    ):
+        yield attempt

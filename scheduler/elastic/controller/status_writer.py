@@ -11,14 +11,13 @@ from collections.abc import Callable
 from typing import Any, Final, Never
 
 import msgspec
-import stamina
 import structlog
 
 from scheduler import errors
 from scheduler.elastic.controller import requests
 from scheduler.elastic.controller.decode import Job
 from scheduler.elastic.controller.pod_template import Owner, Thing
-from scheduler.elastic.controller.request_retry import RequestRetry
+from scheduler.elastic.controller.request_retry import RequestRetry, attempts
 
 SOON: Final = 0.1
 LATE: Final = 5.0
@@ -104,14 +103,7 @@ class StatusWriter:
         while True:
             await self._due.wait()
             self._due.clear()
-            async for attempt in stamina.retry_context(
-                on=errors.KubeError,
-                attempts=None,
-                timeout=None,
-                wait_initial=SOON,
-                wait_max=LATE,
-                wait_jitter=SOON,
-            ):
+            async for attempt in attempts(errors.KubeError, tries=None, least=SOON, most=LATE):
                 with attempt:
                     await self._write_newest()
 

@@ -1,5 +1,7 @@
 """What a job goes by while its spec is refused, also for a master that never saw what was accepted."""
 
+import asyncio
+
 import pytest
 
 from scheduler.elastic.controller import requests
@@ -104,3 +106,30 @@ def accepted(api, name):
     """The condition that says whether the spec can be obeyed."""
     found = [one for one in status(api, name).get("conditions", ()) if one["type"] == "Accepted"]
     return found[0] if found else {"status": "Unknown"}
+
+
+async def test_a_refusal_is_written_at_once(api, tmp_path):
+    """It does not wait for the next figures, which may be an hour away."""
+    job(api)
+    async with House(api, tmp_path) as house:
+        await train(house, 2)
+        await house.until(lambda: accepted(api, "train")["status"] == "True")
+        job(api, checkpoint={"every": "0s"})
+        async with asyncio.timeout(5):
+            while (
+                accepted(api, "train")["status"] != "False"
+            ):  # `house.until` would bring the figures up to date
+                await asyncio.sleep(0.02)
+
+
+async def test_the_values_of_a_job_without_workers_are_dropped(api, tmp_path):
+    """Its members have not met, and may never meet: others need the room."""
+    job(api)
+    async with House(api, tmp_path) as house:
+        await train(house, 2)
+        assert house.values.forgotten == []
+        job(api, suspend=True)
+        await house.until(lambda: house.charge().spec.suspend)
+        for pod in pods(api):
+            api.delete(pod["metadata"]["name"], requests.PODS)
+        await house.until(lambda: house.values.forgotten == ["team/train"])

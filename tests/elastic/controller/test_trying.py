@@ -134,6 +134,14 @@ async def test_what_was_wanted_stands(api, status):
     assert status.stood == [1]
 
 
+async def test_a_status_waits_as_long_as_the_api_server_asks(api, status, retries):
+    """The API server asks for it when many jobs write at once."""
+    api.refusals.append(Refuse(429, headers={"Retry-After": "4"}))
+    status.writing.want({"round": 1}, round_=1)
+    await until(lambda: retries)
+    assert [own.wait_for for own in retries] == [4.0]
+
+
 async def test_only_differences_are_sent(api, status, owner):
     """And nothing where there is none."""
     status.writing.want({"round": 1, "phase": "Queued"}, round_=1)
