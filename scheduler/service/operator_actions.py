@@ -18,11 +18,11 @@ from scheduler.model.preemption_units import Preempt, Unit
 from scheduler.model.queueing import Estimate, Reservation
 from scheduler.model.workload import GangKey, Pod
 from scheduler.service.service import Service
-from scheduler.status.operator_api import DeskError, Drained, Moved, Trial, cannot_tell, would_leave
+from scheduler.status.operator_api import Drained, Moved, OperatorError, Trial, cannot_tell, would_leave
 
 NO_MORE: Final = "the gang of this name is there and has its quorum, and there is no room for more of it now"
 
-_log = structlog.get_logger("desk")
+_log = structlog.get_logger("operator")
 
 DrainNode = Callable[[str, str], Awaitable[Drained]]
 
@@ -83,16 +83,16 @@ def _foretold(seat: Wait | Refuse, room: Preempt | Reservation | None) -> Trial:
 
 
 async def drain_node(service: Service, node: str, _by: str) -> Drained:
-    """Begin, or say how far it is. Raises DeskError where the node is not cordoned: its seats would be given out
+    """Begin, or say how far it is. Raises OperatorError where the node is not cordoned: its seats would be given out
     again.
     """
     known = service.engine.ledger.nodes.get(node)
     if not (service.engine.ledger.ready and service.may_act()):
-        raise DeskError(
+        raise OperatorError(
             "this replica does not act, or does not see the cluster; ask again, or ask another one"
         )
     if known is not None and known.schedulable:
-        raise DeskError(f"{node} takes new pods: first `kubectl cordon {node}`")
+        raise OperatorError(f"{node} takes new pods: first `kubectl cordon {node}`")
     told, effects = service.engine.drain(node, service.clock())
     service.submit(effects)
     return drained(told)

@@ -85,7 +85,9 @@ async def run(
         if source is not None:
             tasks.append(keep_reading(service.engine, source.read, source.stamp, steady, service.submit))
         app = build_app(service, settings.verbs, metrics, lambda: _limit(service, settings))
-        desk = OperatorActions(service.engine, service.clock, partial(operator_actions.drain_node, service))
+        operator = OperatorActions(
+            service.engine, service.clock, partial(operator_actions.drain_node, service)
+        )
         async with (
             neighbor(KUBE_SCHEDULER, settings.probes.kube_scheduler) as beside,
             component(
@@ -110,7 +112,7 @@ async def run(
                 client,
                 metrics,
                 lambda: parts.gauges.fragments,
-                desk,
+                operator,
                 parts.intake.volumes,
             ) as status,
         ):

@@ -15,7 +15,7 @@ from scheduler.serving.server import serve, url
 from scheduler.settings import StatusServer
 from scheduler.status.authorization import Reviews, aliases
 from scheduler.status.endpoints import Endpoints
-from scheduler.status.operator_api import Desk
+from scheduler.status.operator_api import OperatorService
 from scheduler.status.status_app import build_app
 from scheduler.telemetry.metrics import Metrics
 
@@ -27,12 +27,12 @@ async def serving(
     client: Client,
     metrics: Metrics,
     fragmentation: Callable[[], Mapping[str, float]],
-    desk: Desk | None = None,
+    operator: OperatorService | None = None,
     volumes: Volumes | None = None,
 ) -> AsyncIterator[str]:
     """Serve people while the context lasts; gives the URL, or "" where the settings want no status service.
 
-    fragmentation: by resource, as it was last measured. desk: what acts for people; None: nothing does. volumes: what claims
+    fragmentation: by resource, as it was last measured. operator: what acts for people; None: nothing does. volumes: what claims
     are bound to. Raises SettingsError when the address cannot be listened on, or the certificates cannot be used.
     """
     if not settings.serve:
@@ -48,7 +48,13 @@ async def serving(
     )
     alias = aliases(secrets.token_bytes(32))
     answers = Endpoints(
-        engine, reviews, alias=alias, clock=steady, desk=desk, fragmentation=fragmentation, volumes=volumes
+        engine,
+        reviews,
+        alias=alias,
+        clock=steady,
+        operator=operator,
+        fragmentation=fragmentation,
+        volumes=volumes,
     )
     app = build_app(answers, reviews, metrics, steady)
     async with serve(

@@ -1,7 +1,7 @@
 """The edge to people: what waits, why, since when; what runs where; and what would happen if.
 
 Lives here: a JSON API over HTTP, its OpenAPI description, who may ask it, and the page that shows it in a browser.
-Never here: a decision, or a write to the API server; what changes something goes through `operator_api.Desk`, which the
+Never here: a decision, or a write to the API server; what changes something goes through `operator_api.OperatorService`, which the
 service provides. Only the service may call this room.
 
     schemas           the JSON, as frozen structs

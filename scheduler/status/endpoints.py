@@ -1,4 +1,4 @@
-"""What each route answers: views of the engine for those who may see them, and words to the desk for those who may act.
+"""What each route answers: views of the engine for those who may see them, and what acts for those who may.
 
 Lives here: which right each answer needs. Never here: HTTP, or how a right is found out.
 """
@@ -17,7 +17,7 @@ from scheduler.objects.volumes import Volumes
 from scheduler.status import gang_views, inactive_gangs, members, node_views, schemas, trials
 from scheduler.status.authorization import Alias, Reviews, Right, Sight, Subject
 from scheduler.status.gang_views import UNASKED, Outlook, Page, Steps
-from scheduler.status.operator_api import NOT_ACTING, Desk, DeskError, Problem, Trial, reading
+from scheduler.status.operator_api import NOT_ACTING, OperatorError, OperatorService, Problem, Trial, reading
 from scheduler.status.schemas import TrialRequest
 from scheduler.status.trials import Trying
 
@@ -56,7 +56,7 @@ class Ask:
 
 
 class Endpoints:
-    """One method a route. desk: None where the service offers none; then nothing can be done or tried out.
+    """One method a route. operator: None where the service offers none; then nothing can be done or tried out.
 
     clock: as the ledger counts. fragmentation: by resource, as it was last measured. volumes: what the claims of pods
     that are tried out are bound to; None: no claim is known.
@@ -69,7 +69,7 @@ class Endpoints:
         *,
         alias: Alias,
         clock: Callable[[], float],
-        desk: Desk | None = None,
+        operator: OperatorService | None = None,
         fragmentation: Callable[[], Mapping[str, float]] = dict,
         volumes: Volumes | None = None,
     ) -> None:
@@ -77,7 +77,7 @@ class Endpoints:
         self._reviews = reviews
         self._alias = alias
         self._clock = clock
-        self._desk = desk
+        self._operator = operator
         self._fragmentation = fragmentation
         self._volumes = volumes or Volumes()
         self._turn = asyncio.Lock()
@@ -112,13 +112,13 @@ class Endpoints:
         return gang_views.detail(self._engine, record, sight, self._clock(), self._outlook(), found, rows)
 
     async def _inquired(self, subject: Subject, record: GangRecord) -> Found:
-        desk, key = self._desk, record.key
-        if desk is None or record.wanted is None or not self._engine.ledger.ready:
+        operator, key = self._operator, record.key
+        if operator is None or record.wanted is None or not self._engine.ledger.ready:
             return UNASKED
         try:
             # What costs a turn of the planner is left out of the view where the line is long.
             async with asyncio.timeout(PATIENCE):
-                return await self._trying.question(subject.user, lambda: desk.inquire(key))
+                return await self._trying.question(subject.user, lambda: operator.inquire(key))
         except TimeoutError:
             return UNASKED
 
@@ -143,12 +143,12 @@ class Endpoints:
     async def simulate(self, ask: Ask) -> schemas.TrialAnswer:
         asked: TrialRequest = ask.body
         await self._demand(ask.subject, Right("create", "pods", asked.namespace))
-        desk = self._acting_desk()
+        operator = self._acting()
 
         async def work() -> tuple[Trial, Mapping[str, str]]:
             policy, now = self._engine.policy, self._clock()
             pods = await self._leisurely(trials.pods(asked, policy.levels, self._volumes, now))
-            return await desk.simulate(pods), {pod.uid: pod.key.name for pod in pods}
+            return await operator.simulate(pods), {pod.uid: pod.key.name for pod in pods}
 
         try:
             found, names = await self._trying.trial(ask.subject.user, trials.bounded(asked), work)
@@ -182,7 +182,7 @@ class Endpoints:
         for namespace in self._tenants(node):
             right = Right("create", "pods", namespace, subresource="eviction")
             await self._demand(ask.subject, right, fresh=True)
-        drained = await self._acting_desk().drain(node, ask.subject.user)
+        drained = await self._acting().drain(node, ask.subject.user)
         sight = await self._sight(ask.subject)
         moves = [schemas.Move(m.gang.namespace, m.gang.name, m.pods, m.outcome) for m in drained.moves]
         seen = [move for move in moves if sight.sees(GangKey(move.namespace, move.name))]
@@ -214,7 +214,7 @@ class Endpoints:
     def _seen(self, subject: Subject, namespace: str) -> bool | None:
         return self._reviews.remembered(subject, Right("list", "pods", namespace))
 
-    # ── engine and desk ─────────────────────────────────────────────────────────────────────────────────
+    # ── engine and operator ────────────────────────────────────────────────────────────────────────────────
 
     def _found(self, namespace: str, name: str) -> GangRecord:
         record = gang_views.find(self._engine, namespace, name)
@@ -234,15 +234,15 @@ class Endpoints:
         return sorted({record.key.namespace for record, place in places if place == node})
 
     def _outlook(self) -> Outlook:
-        desk = self._desk
-        return Outlook(desk.forecasts(), desk.victims) if desk is not None else Outlook()
+        operator = self._operator
+        return Outlook(operator.forecasts(), operator.victims) if operator is not None else Outlook()
 
-    def _acting_desk(self) -> Desk:
+    def _acting(self) -> OperatorService:
         if not self._engine.ledger.ready:
             raise Problem(409, NOT_ACTING)
-        if self._desk is None:
-            raise DeskError("this service only shows; it was started without anybody to act")
-        return self._desk
+        if self._operator is None:
+            raise OperatorError("this service only shows; it was started without anybody to act")
+        return self._operator
 
     async def _leisurely(self, steps: Steps[T]) -> T:
         """Work a view out a little at a time, so that kube-scheduler need not wait for a person. One view at a time."""

@@ -1,7 +1,7 @@
 """What a person may ask to be done: the door through which the service is told; and why there is no answer.
 
 Lives here: the questions, the values that answer them, and one error that knows its HTTP status. Never here: whether
-somebody may ask; that is settled before the desk is called. Every method of the desk answers for the replica that acts;
+somebody may ask; that is settled before `OperatorService` is called. Every method of it answers for the replica that acts;
 others refuse.
 """
 
@@ -47,7 +47,7 @@ def reading() -> Problem:
     return Problem(503, READING, {"Retry-After": "2"})
 
 
-class DeskError(GangwrightError):
+class OperatorError(GangwrightError):
     """It cannot be done now; the text says why, and what would help."""
 
 
@@ -95,8 +95,8 @@ class Drained:
     moves: tuple[Moved, ...] = ()
 
 
-class Desk(Protocol):
-    """What the service does for people. Methods that act raise DeskError when they cannot."""
+class OperatorService(Protocol):
+    """What the service does for people. Methods that act raise OperatorError when they cannot."""
 
     def forecasts(self) -> Mapping[GangKey, Estimate]:
         """When waiting gangs are expected to start; those without an estimate are missing."""

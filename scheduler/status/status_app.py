@@ -25,7 +25,7 @@ from scheduler.status import schemas
 from scheduler.status.authorization import Reviews, Subject, holder
 from scheduler.status.endpoints import Ask, Endpoints
 from scheduler.status.openapi import description
-from scheduler.status.operator_api import AWAY, SLOW, DeskError, Problem, too_often, unknown
+from scheduler.status.operator_api import AWAY, SLOW, OperatorError, Problem, too_often, unknown
 from scheduler.status.page import add_page
 from scheduler.status.routes import PATH, REMOVED, ROUTES, Route, Word
 from scheduler.telemetry.metrics import Metrics
@@ -216,7 +216,7 @@ def _problem(error: Exception) -> Problem:
             return error
         case Unknown():
             return unknown(str(error))
-        case DeskError():
+        case OperatorError():
             return Problem(409, str(error))
         case KubeError():
             _log.warning("the API server did not answer a review", error=str(error))

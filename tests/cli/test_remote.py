@@ -11,7 +11,7 @@ from scheduler.engine.explanation import Found
 from scheduler.errors import GangwrightError
 from scheduler.model.decision import TEXT, Reason
 from scheduler.model.events import LostSight, SawAgain
-from scheduler.status.operator_api import DeskError, Drained, Moved, Trial, cannot_tell
+from scheduler.status.operator_api import Drained, Moved, OperatorError, Trial, cannot_tell
 from tests.cli.manifests import a_job
 from tests.cli.speaking import Cluster
 from tests.kube.api_server import Refuse
@@ -79,7 +79,7 @@ class Doorway(Cluster):
         writer.close()
 
 
-class Desk:
+class OperatorService:
     """What the service would do."""
 
     def __init__(self):
@@ -114,12 +114,12 @@ async def door(tmp_path):
 @pytest.fixture
 async def service():
     world = a_scene()
-    desk = Desk()
-    desk.gangs = world.engine.ledger.registry.gangs
+    operator = OperatorService()
+    operator.gangs = world.engine.ledger.registry.gangs
     known = everybody()
     known.know(KEEPER, "keeper", ("patch", "nodes", ""), ("create", "pods/eviction", ""))
-    async with served(world.engine, known, desk=desk, endless=True) as running:
-        running.engine, running.desk = world.engine, desk
+    async with served(world.engine, known, operator=operator, endless=True) as running:
+        running.engine, running.operator = world.engine, operator
         yield running
 
 
@@ -169,7 +169,7 @@ async def test_a_service_that_does_not_act_is_told(door, acting, events, told):
     for event in events:
         world.engine.observe([event], world.now)
 
-    async with served(world.engine, everybody(), desk=Desk(), endless=True) as service:
+    async with served(world.engine, everybody(), operator=OperatorService(), endless=True) as service:
         explained = await door.say("explain", "team-b/huge", "--server", service.url)
         listed = await door.say("list", "-A", "--server", service.url)
 
@@ -216,7 +216,7 @@ async def test_a_service_that_still_reads_denies_nobody(door):
     world = a_scene()
     world.engine.ledger.synced = False
 
-    async with served(world.engine, everybody(), desk=Desk(), endless=True) as service:
+    async with served(world.engine, everybody(), operator=OperatorService(), endless=True) as service:
         said = await door.say("explain", "team-b/nobody", "--server", service.url)
 
     assert said.code == 2
@@ -328,7 +328,7 @@ async def test_a_dry_run_by_a_service_that_offers_none(door, service, write):
 )
 async def test_a_dry_run_of_pods_that_get_no_seat(door, service, write, reason, answer):
     """They are counted as those that would get one, and whoever is refused does not wait."""
-    service.desk.simulate = lambda _pods: asyncio.sleep(0, Trial(reason, TEXT[reason]))
+    service.operator.simulate = lambda _pods: asyncio.sleep(0, Trial(reason, TEXT[reason]))
 
     said = await door.say(
         "simulate", "-f", write(a_job("thought", gang="thought")), "-n", "team-a", "--server", service.url
@@ -342,7 +342,7 @@ async def test_a_dry_run_that_cannot_be_told(door, service, write):
     """What the service cannot tell is not a yes and not a no: exit code 2, and the field that it is about."""
     field = "spec.volumes: a claim is not bound yet"
     said = Trial(Reason.UNMODELLED, cannot_tell([field]))
-    service.desk.simulate = lambda _pods: asyncio.sleep(0, said)
+    service.operator.simulate = lambda _pods: asyncio.sleep(0, said)
     words = (
         "simulate",
         "-f",
@@ -364,7 +364,7 @@ async def test_a_dry_run_that_cannot_be_told(door, service, write):
 async def test_what_a_pod_asks_of_its_node_reaches_the_service(door, service, write, disk):
     """Also a part of which its being there is all that counts: the service finds the same fields as is found here."""
     asked = []
-    service.desk.simulate = lambda pods: asyncio.sleep(0, asked.extend(pods) or Trial(Reason.NO_ROOM, ""))
+    service.operator.simulate = lambda pods: asyncio.sleep(0, asked.extend(pods) or Trial(Reason.NO_ROOM, ""))
     job = a_job("thought", gang="thought", spec={"volumes": [{"name": "data", **disk}]})
 
     await door.say("simulate", "-f", write(job), "-n", "team-a", "--server", service.url)
@@ -414,7 +414,7 @@ async def test_drain_says_what_it_waits_for_and_what_next(door, service):
     node = service.engine.snapshot().names[0]
 
     asked = await door.say("drain", node, "--server", service.url)
-    service.desk.left = 3
+    service.operator.left = 3
     waited = await door.say("drain", node, "--server", service.url, "--wait")
 
     assert "ask again, or with --wait" in asked.err
@@ -423,7 +423,7 @@ async def test_drain_says_what_it_waits_for_and_what_next(door, service):
 
 
 def refuses():
-    raise DeskError("this replica does not act, or does not see the cluster")
+    raise OperatorError("this replica does not act, or does not see the cluster")
 
 
 @pytest.mark.slow
@@ -438,7 +438,7 @@ async def test_drain_waits_for_a_service_that_begins_anew(door, service):
         door.ports["gangwright-0"] = 1
         loop.call_later(3.0, door.ports.update, {"gangwright-0": service.port})
 
-    service.desk.left, service.desk.instead = 3, {2: refuses, 3: goes}
+    service.operator.left, service.operator.instead = 3, {2: refuses, 3: goes}
     said = await door.say("drain", node, "--wait")
 
     assert (said.code, said.out) == (0, f"node {node}: nothing of ours is left\n"), said
@@ -449,15 +449,15 @@ async def test_drain_waits_for_a_service_that_begins_anew(door, service):
 async def test_drain_waits_no_longer_than_it_was_told(door, service):
     """A service that does not come back within --timeout is an error, and so is one that refuses from the first."""
     node = service.engine.snapshot().names[0]
-    service.desk.left, service.desk.instead = 9, dict.fromkeys(range(2, 99), refuses)
+    service.operator.left, service.operator.instead = 9, dict.fromkeys(range(2, 99), refuses)
     waited = await door.say("drain", node, "--server", service.url, "--wait", "--timeout", "3s")
-    service.desk.instead = dict.fromkeys(range(99), refuses)
-    asked = service.desk.asked
+    service.operator.instead = dict.fromkeys(range(99), refuses)
+    asked = service.operator.asked
     first = await door.say("drain", node, "--server", service.url, "--wait")
 
     assert (waited.code, first.code) == (2, 2)
     assert "does not act" in waited.err
-    assert service.desk.asked == asked + 1
+    assert service.operator.asked == asked + 1
 
 
 async def test_drain_of_what_may_not_be_seen(tmp_path, service):

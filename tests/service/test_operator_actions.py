@@ -1,4 +1,4 @@
-"""The desk at which people are served: dry runs on the engine that decides."""
+"""What serves people: dry runs on the engine that decides."""
 
 from dataclasses import replace
 
@@ -22,7 +22,7 @@ async def drains(node: str, by: str) -> Drained:
     return Drained(done=(node, by) == ("n0", "jane"))
 
 
-def a_desk(world: World) -> OperatorActions:
+def an_operator(world: World) -> OperatorActions:
     return OperatorActions(world.engine, lambda: world.now, drains)
 
 
@@ -46,7 +46,7 @@ async def test_a_gang_that_fits_is_given_its_seats(full):
     """It would start at once: everybody's node is told, and nobody would leave."""
     pods = thinks_of(full, 4, gpu=1)
 
-    said = await a_desk(full).simulate(pods)
+    said = await an_operator(full).simulate(pods)
 
     assert (said.reason, said.victims) == (Reason.SEATED, ())
     assert said.seats.keys() == {pod.uid for pod in pods}
@@ -55,7 +55,7 @@ async def test_a_gang_that_fits_is_given_its_seats(full):
 
 async def test_a_gang_without_room_is_told_when_it_will_have_some(full):
     """The figures of what it lacks, and the time from which room would be kept for it."""
-    said = await a_desk(full).simulate(thinks_of(full, 8, gpu=1))
+    said = await an_operator(full).simulate(thinks_of(full, 8, gpu=1))
 
     assert (said.reason, dict(said.seats)) == (Reason.NO_ROOM, {})
     assert (said.shortfall.needed, said.shortfall.best) == (8, 4)
@@ -65,7 +65,7 @@ async def test_a_gang_without_room_is_told_when_it_will_have_some(full):
 
 async def test_a_gang_that_matters_more_is_told_whom_it_costs(full):
     """The seats are its own once those have left who are named."""
-    said = await a_desk(full).simulate(thinks_of(full, 8, gpu=1, priority=10))
+    said = await an_operator(full).simulate(thinks_of(full, 8, gpu=1, priority=10))
 
     assert said.reason is Reason.MAKING_ROOM
     assert len(said.seats) == 8
@@ -83,7 +83,7 @@ async def test_what_is_not_modelled_is_no_yes(full, count, priority):
     """
     pods = [replace(pod, unmodelled=(ANTI,)) for pod in thinks_of(full, count, gpu=1, priority=priority)]
 
-    said = await a_desk(full).simulate(pods)
+    said = await an_operator(full).simulate(pods)
 
     assert (said.reason, said.seats, said.victims) == (Reason.UNMODELLED, {}, ())
     assert said.message.startswith(f"cannot tell: {ANTI}: ")
@@ -93,7 +93,7 @@ async def test_what_is_not_modelled_changes_no_no(full):
     """A gang without room waits, whatever else its pods ask for."""
     pods = [replace(pod, unmodelled=(ANTI,)) for pod in thinks_of(full, 8, gpu=1)]
 
-    assert (await a_desk(full).simulate(pods)).reason is Reason.NO_ROOM
+    assert (await an_operator(full).simulate(pods)).reason is Reason.NO_ROOM
 
 
 async def test_more_of_a_gang_that_has_its_quorum():
@@ -104,7 +104,7 @@ async def test_more_of_a_gang_that_has_its_quorum():
     world.settle(5.0)
     more = [replace(pod, uid=Uid(f"more-{pod.uid}")) for pod in gang]
 
-    said = await a_desk(world).simulate(thought_of(more, world.now))
+    said = await an_operator(world).simulate(thought_of(more, world.now))
 
     assert (said.reason, said.seats) == (Reason.NO_ROOM, {})
     assert "has its quorum" in said.message
@@ -114,7 +114,7 @@ async def test_a_gang_over_its_ceiling_is_told_the_ceiling():
     """The namespace's ceiling is named with its figures, whatever room there is."""
     world = a_world(8, policy=Policy(shares={"default": Share(ceiling=((GPU, 2),))}))
 
-    said = await a_desk(world).simulate(thinks_of(world, 3, gpu=1))
+    said = await an_operator(world).simulate(thinks_of(world, 3, gpu=1))
 
     assert said.reason is Reason.OVER_CEILING
     assert "3" in said.message
@@ -125,7 +125,7 @@ async def test_a_gang_that_contradicts_itself_is_told_what_to_mend(full):
     """Field, value and remedy are in the answer."""
     pods = [*thinks_of(full, 1), *a_gang_of_pods("other", 1)]
 
-    said = await a_desk(full).simulate(pods)
+    said = await an_operator(full).simulate(pods)
 
     assert (said.reason, said.seats) == (Reason.CONFLICT, {})
     assert "one gang" in said.message
@@ -137,7 +137,7 @@ async def test_without_reservations_no_time_is_told():
     world.submit(a_gang_of_pods("runs", 4, gpu=1, wish={"runtime": 60.0}))
     world.settle(5.0)
 
-    said = await a_desk(world).simulate(thinks_of(world, 2, gpu=1))
+    said = await an_operator(world).simulate(thinks_of(world, 2, gpu=1))
 
     assert (said.reason, said.start) == (Reason.NO_ROOM, None)
 
@@ -146,7 +146,7 @@ async def test_a_dry_run_leaves_no_trace(full):
     """Nothing is held, nobody waits, and nothing was written."""
     before = (full.engine.ledger.holds(), len(full.engine.ledger.pending), len(full.said))
 
-    await a_desk(full).simulate(thinks_of(full, 8, gpu=1, priority=10))
+    await an_operator(full).simulate(thinks_of(full, 8, gpu=1, priority=10))
 
     assert (full.engine.ledger.holds(), len(full.engine.ledger.pending), len(full.said)) == before
 
@@ -159,13 +159,13 @@ async def test_who_is_asked_to_leave_is_known(full):
     full.api.grace = lambda _pod: 60.0
     full.submit(a_gang_of_pods("urgent", 8, gpu=1, priority=10))
     full.settle(2.0)
-    desk = a_desk(full)
+    operator = an_operator(full)
 
-    assert [unit.gang.name for unit in desk.victims(GangKey("default", "urgent"))] == ["runs"]
-    assert desk.victims(GangKey("default", "runs")) == ()
-    assert desk.victims(GangKey("default", "nobody")) == ()
+    assert [unit.gang.name for unit in operator.victims(GangKey("default", "urgent"))] == ["runs"]
+    assert operator.victims(GangKey("default", "runs")) == ()
+    assert operator.victims(GangKey("default", "nobody")) == ()
 
 
 async def test_a_drain_is_passed_on(full):
     """With the node, and who asked."""
-    assert (await a_desk(full).drain("n0", by="jane")).done
+    assert (await an_operator(full).drain("n0", by="jane")).done

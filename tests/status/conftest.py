@@ -27,17 +27,17 @@ async def status(world, reviewing):
 
 
 @pytest.fixture
-def desk():
+def operator():
     return Scripted()
 
 
 @pytest_asyncio.fixture
-async def acting(reviewing, desk):
+async def acting(reviewing, operator):
     """A service that has somebody to act, over a cluster in which a Job's gang runs."""
     world = a_scene()
     job = an_owner("Job", "work")
     job = type(job)("Job", "work", job.uid, "batch/v1")
     world.submit(a_gang_of_pods("work", 2, namespace="team-a", owner=job, gpu=1))
     world.settle(10)
-    async with served(world.engine, reviewing, now=world.now, desk=desk) as running:
+    async with served(world.engine, reviewing, now=world.now, operator=operator) as running:
         yield running

@@ -1,4 +1,4 @@
-"""A desk that does as a test says."""
+"""An operator that does as a test says."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -7,12 +7,12 @@ from scheduler.engine.explanation import Found
 from scheduler.model.decision import Reason, Shortfall
 from scheduler.model.queueing import Estimate
 from scheduler.model.workload import GangKey
-from scheduler.status.operator_api import DeskError, Drained, Moved, Trial
+from scheduler.status.operator_api import Drained, Moved, OperatorError, Trial
 
 
 @dataclass
 class Scripted:
-    """A desk that does as the test says, and remembers what it was asked."""
+    """An operator that does as the test says, and remembers what it was asked."""
 
     asked: list[Any] = field(default_factory=list)
     refuses: str = ""
@@ -37,5 +37,5 @@ class Scripted:
 
     def _note(self, *what):
         if self.refuses:
-            raise DeskError(self.refuses)
+            raise OperatorError(self.refuses)
         self.asked.append(what)

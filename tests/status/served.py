@@ -66,7 +66,7 @@ async def served(
     reviewing: Reviewing,
     *,
     now: float = 60.0,
-    desk: Any = None,
+    operator: Any = None,
     settings: StatusServer | None = None,
     tls: ssl.SSLContext | None = None,
     endless: bool = False,
@@ -90,7 +90,7 @@ async def served(
         clock=look,
         told=lambda kind, answer: metrics.status_reviews_total.labels(kind, answer).inc(),
     )
-    answers = Endpoints(engine, reviews, alias=ALIAS, clock=look, desk=desk, volumes=volumes)
+    answers = Endpoints(engine, reviews, alias=ALIAS, clock=look, operator=operator, volumes=volumes)
     app = build_app(answers, reviews, metrics, look)
     async with (
         serve(app, "127.0.0.1", 0, section="status", settings=own, anonymous=True, credentials=True) as port,

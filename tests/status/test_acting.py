@@ -21,7 +21,7 @@ DRAIN = "/v1/nodes/a0-r0-n0/drain"
 
 
 async def test_forecasts_reach_people(acting):
-    """What the desk expects stands in the queue."""
+    """What the operator expects stands in the queue."""
     rows = {row["name"]: row for row in (await acting.ask("/v1/queue", ADMIN)).json["gangs"]}
 
     assert rows["huge"]["forecast"] == {"middle": 100.0, "low": 50.0, "high": 200.0}
@@ -37,12 +37,12 @@ async def test_how_near_a_gang_is_reaches_people(acting):
     assert (found["wouldCost"], found["behind"]) == ([], None)
 
 
-async def test_pods_are_tried_out_as_if_they_had_come(acting, desk):
+async def test_pods_are_tried_out_as_if_they_had_come(acting, operator):
     """Each gets our gate, a uid and a name; the answer tells seats by name."""
     answer = await acting.do(
         "/v1/simulate", ADMIN, {"namespace": "team-a", "pods": [{"pod": POD, "count": 3}]}
     )
-    ((_, pods),) = desk.asked
+    ((_, pods),) = operator.asked
 
     assert answer.status == 200
     assert answer.json["starts"] is True
@@ -62,20 +62,20 @@ async def test_pods_are_tried_out_as_if_they_had_come(acting, desk):
         ),
     ],
 )
-async def test_what_would_be_refused_is_an_answer(acting, desk, pods, text):
+async def test_what_would_be_refused_is_an_answer(acting, operator, pods, text):
     """Pods that Gangwright would not place as they are written: it says so, and nobody is asked."""
     answer = await acting.do("/v1/simulate", ADMIN, {"pods": pods})
 
     assert answer.status == 200
     assert (answer.json["starts"], answer.json["reason"]) == (False, "Invalid")
     assert text in answer.json["message"]
-    assert desk.asked == []
+    assert operator.asked == []
 
 
-async def test_what_cannot_be_told_is_no_start(acting, desk):
+async def test_what_cannot_be_told_is_no_start(acting, operator):
     """A dry run that the planner cannot answer says so by its reason, and names the field."""
     said = Trial(Reason.UNMODELLED, cannot_tell(["spec.affinity.podAntiAffinity"]))
-    desk.simulate = lambda _pods: asyncio.sleep(0, said)
+    operator.simulate = lambda _pods: asyncio.sleep(0, said)
 
     answer = (await acting.do("/v1/simulate", ADMIN, {"pods": [{"pod": POD}]})).json
 
@@ -86,7 +86,7 @@ async def test_what_cannot_be_told_is_no_start(acting, desk):
 @pytest.mark.parametrize(
     ("name", "unmodelled"), [("bound", ()), ("unknown", ("spec.volumes: a claim does not exist yet",))]
 )
-async def test_claims_are_known_to_a_dry_run(reviewing, desk, name, unmodelled):
+async def test_claims_are_known_to_a_dry_run(reviewing, operator, name, unmodelled):
     """A claim that is bound ties the pod to the nodes of its volume, as it does when the pod has come."""
     volumes = Volumes()
     volumes.see_volume(api.PersistentVolume(metadata=api.Meta(name="disk")))
@@ -99,20 +99,20 @@ async def test_claims_are_known_to_a_dry_run(reviewing, desk, name, unmodelled):
     )
     claim = {"name": "data", "persistentVolumeClaim": {"claimName": name}}
     pod = {"spec": {**POD["spec"], "volumes": [claim]}}
-    async with served(a_scene().engine, reviewing, desk=desk, volumes=volumes) as running:
+    async with served(a_scene().engine, reviewing, operator=operator, volumes=volumes) as running:
         await running.do("/v1/simulate", ADMIN, {"namespace": "team-a", "pods": [{"pod": pod}]})
 
-    ((_, (tried,)),) = desk.asked
+    ((_, (tried,)),) = operator.asked
     assert tried.unmodelled == unmodelled
 
 
-async def test_trying_out_needs_the_right_to_create_pods(acting, desk):
+async def test_trying_out_needs_the_right_to_create_pods(acting, operator):
     """Whoever may not make them there may not ask either."""
     assert (await acting.do("/v1/simulate", JANE, {"pods": [{"pod": POD}]})).status == 403
-    assert desk.asked == []
+    assert operator.asked == []
 
 
-async def test_a_drain_needs_the_rights_that_kubectl_would_need(acting, desk, reviewing):
+async def test_a_drain_needs_the_rights_that_kubectl_would_need(acting, operator, reviewing):
     """To patch the node, and to evict pods in every namespace on it; asked about anew each time."""
     node = next(
         row["name"]
@@ -130,31 +130,31 @@ async def test_a_drain_needs_the_rights_that_kubectl_would_need(acting, desk, re
     done = await acting.do(path, JANE)
     assert done.status == 200
     assert done.json["moves"][0]["name"] == "train"
-    assert desk.asked == [("drain", node, "jane")]
+    assert operator.asked == [("drain", node, "jane")]
 
     reviewing.rights.discard(("jane", "patch", "nodes", ""))
     assert (await acting.do(path, JANE)).status == 403
     assert (await acting.do("/v1/nodes/nowhere/drain", ADMIN)).status == 404
 
 
-async def test_no_node_is_drained_before_all_was_read(reviewing, desk):
+async def test_no_node_is_drained_before_all_was_read(reviewing, operator):
     """Whose pods are on it is not known then, so nobody can say who may evict them: 503, not that there is no such
     node.
     """
-    async with served(Engine(POLICY), reviewing, desk=desk) as running:
+    async with served(Engine(POLICY), reviewing, operator=operator) as running:
         said = await running.do("/v1/nodes/a0-r0-n0/drain", ADMIN)
 
     assert (said.status, said.json["error"]) == (503, READING)
-    assert desk.asked == []
+    assert operator.asked == []
 
 
-async def test_what_the_desk_refuses_is_told(acting, desk):
-    """409, with the desk's own words."""
-    desk.refuses = "no other node has room for team-a/train"
+async def test_what_the_operator_refuses_is_told(acting, operator):
+    """409, with the operator's own words."""
+    operator.refuses = "no other node has room for team-a/train"
 
     answer = await acting.do(DRAIN, ADMIN)
 
-    assert (answer.status, answer.json["error"]) == (409, desk.refuses)
+    assert (answer.status, answer.json["error"]) == (409, operator.refuses)
 
 
 async def test_who_acted_is_written_every_time(acting):
@@ -168,17 +168,17 @@ async def test_who_acted_is_written_every_time(acting):
 
 
 @pytest.mark.parametrize("what", ["suspend", "resume"])
-async def test_removed_routes_name_their_replacement(acting, desk, what):
+async def test_removed_routes_name_their_replacement(acting, operator, what):
     """410 for one version, with the command that does it; nothing is done."""
     answer = await acting.do(f"/v1/gangs/team-a/work/{what}", ADMIN)
 
     assert answer.status == 410
     assert f"gangwright {what} " in answer.json["error"]
-    assert desk.asked == []
+    assert operator.asked == []
 
 
 async def test_nobody_acts_where_nobody_is_there_to(status):
-    """A service that was started without a desk says so."""
+    """A service that was started without an operator says so."""
     answer = await status.do("/v1/simulate", ADMIN, {"pods": [{"pod": POD}]})
 
     assert answer.status == 409

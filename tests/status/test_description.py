@@ -53,7 +53,9 @@ def place() -> Iterator[str]:
 
     async def stand() -> None:
         world = a_scene()
-        async with served(world.engine, everybody(), now=world.now, desk=Scripted(), endless=True) as running:
+        async with served(
+            world.engine, everybody(), now=world.now, operator=Scripted(), endless=True
+        ) as running:
             found.append(running.url)
             ready.set()
             while not ended.is_set():

@@ -27,20 +27,20 @@ ONE = {"pods": [{"pod": LARGEST["pods"][0]["pod"]}]}
 
 
 @pytest.fixture
-def gate(desk, reviewing):
+def gate(operator, reviewing):
     """Dry runs begin, and end when the gate is opened; Jane may have them too."""
     reviewing.rights.add(("jane", "create", "pods", ""))
-    desk.gate, desk.begun, desk.most, desk.now = asyncio.Event(), 0, 0, 0
+    operator.gate, operator.begun, operator.most, operator.now = asyncio.Event(), 0, 0, 0
 
     async def simulate(pods):
-        desk.begun, desk.now = desk.begun + 1, desk.now + 1
-        desk.most = max(desk.most, desk.now)
-        await desk.gate.wait()
-        desk.now -= 1
+        operator.begun, operator.now = operator.begun + 1, operator.now + 1
+        operator.most = max(operator.most, operator.now)
+        await operator.gate.wait()
+        operator.now -= 1
         return Trial(Reason.NO_ROOM, "no room")
 
-    desk.simulate = simulate
-    return desk
+    operator.simulate = simulate
+    return operator
 
 
 async def until(holds):
@@ -103,11 +103,11 @@ async def test_dry_runs_of_two_users_run_one_after_the_other(acting, gate, monke
     assert (gate.begun, gate.most) == (2, 1)
 
 
-async def test_a_gang_that_waits_is_inquired_about_in_its_turn(acting, gate, desk, monkeypatch):
+async def test_a_gang_that_waits_is_inquired_about_in_its_turn(acting, gate, operator, monkeypatch):
     """How near it is, is the same kind of question; a gang that does not wait is shown without one."""
-    asked, lined, inquire, question = [], [], desk.inquire, Trying.question
+    asked, lined, inquire, question = [], [], operator.inquire, Trying.question
     monkeypatch.setattr(Trying, "question", lambda *what: lined.append(what) or question(*what))
-    desk.inquire = lambda key: asked.append(key) or inquire(key)
+    operator.inquire = lambda key: asked.append(key) or inquire(key)
     run = asyncio.create_task(acting.do("/v1/simulate", JANE, ONE))
     await until(lambda: gate.begun == 1)
 
@@ -269,7 +269,7 @@ def test_pods_and_rows_are_made_a_few_at_a_time():
     assert (shown, [row.name for row in rows]) == (3, [own.pod.key.name for own in members.ordered(record)])
 
 
-async def test_the_loop_turns_while_pods_are_read(acting, desk, monkeypatch):
+async def test_the_loop_turns_while_pods_are_read(acting, operator, monkeypatch):
     """Between two pieces kube-scheduler's verbs have their turn."""
     monkeypatch.setattr(endpoints, "SPELL", 0.0)
     monkeypatch.setattr(endpoints, "PAUSE", 0.0)
@@ -291,7 +291,7 @@ async def test_the_loop_turns_while_pods_are_read(acting, desk, monkeypatch):
         return Trial(Reason.NO_ROOM, "no room")
 
     monkeypatch.setattr(trials, "bounded", begins)
-    desk.simulate = simulate
+    operator.simulate = simulate
     assert (await acting.do("/v1/simulate", ADMIN, LARGEST)).status == 200
 
     assert seen[1] - seen[0] >= trials.MOST // trials.STRIDE
@@ -303,10 +303,10 @@ async def test_a_gang_is_made_beside_the_loop(monkeypatch):
     spec, request = dry_run.gang_spec.spec, dry_run.quorum.request
     noted = lambda made: lambda *what: at.append(threading.get_ident()) or made(*what)  # noqa: E731
     pods = thought_of(a_gang_of_pods("thought", 4, gpu=1), world.now)
-    desk = OperatorActions(world.engine, lambda: world.now, None)
+    operator = OperatorActions(world.engine, lambda: world.now, None)
     monkeypatch.setattr(dry_run.gang_spec, "spec", noted(spec))
     monkeypatch.setattr(dry_run.quorum, "request", noted(request))
 
-    assert (await desk.simulate(pods)).reason is Reason.SEATED
+    assert (await operator.simulate(pods)).reason is Reason.SEATED
     assert len(at) == 2
     assert threading.get_ident() not in at

@@ -14,7 +14,7 @@ import structlog
 
 from scheduler.clock import steady
 from scheduler.elastic.controller.job_controller import JobController
-from scheduler.elastic.controller.job_registry import Master
+from scheduler.elastic.controller.job_registry import JobRegistry
 from scheduler.elastic.controller.pod_template import Kit, Worker, manifest
 from scheduler.elastic.reconciler.job_events import Sized
 from scheduler.elastic.sizing import UNLIMITED, Free, JobView, Want, size
@@ -33,7 +33,7 @@ _log = structlog.get_logger("elastic")
 
 
 async def keep_sizing(
-    master: Master,
+    master: JobRegistry,
     kit: Kit,
     every: float,
     took: Callable[[float], None],
@@ -67,25 +67,27 @@ async def _either(*waits: Awaitable[object]) -> None:
             task.cancel()
 
 
-async def decide(master: Master, kit: Kit) -> Mapping[str, Want]:
+async def decide(master: JobRegistry, kit: Kit) -> Mapping[str, Want]:
     """Decide once, and tell every job."""
-    charges = {charge.owner.key: charge for charge in master.charges.values()}
-    views = {key: view for key, charge in charges.items() if (view := charge.wishes()) is not None}
+    controllers = {controller.owner.key: controller for controller in master.controllers.values()}
+    views = {
+        key: view for key, controller in controllers.items() if (view := controller.wishes()) is not None
+    }
     free, pictures = UNLIMITED, list(views.values())
     if master.whole:
-        free, asked = master.usage.offer({key: _probe(charges[key], kit) for key in views})
+        free, asked = master.usage.offer({key: _probe(controllers[key], kit) for key in views})
         pictures = [
             msgspec.structs.replace(
                 view,
                 worker=asked[key].amounts,
                 kind=asked[key].kind,
-                held=view.held + _unbound(master, charges[key]),
+                held=view.held + _unbound(master, controllers[key]),
             )
             for key, view in views.items()
         ]
     wants = await asyncio.to_thread(_sized, pictures, free)
     for key, want in wants.items():
-        charges[key].feed(Sized(want.size, want.by, want.reason))
+        controllers[key].feed(Sized(want.size, want.by, want.reason))
     return wants
 
 
@@ -106,13 +108,15 @@ def _sound(picture: JobView, free: Free) -> bool:
     return True
 
 
-def _unbound(master: Master, charge: JobController) -> int:
+def _unbound(master: JobRegistry, controller: JobController) -> int:
     """Workers that the scheduler has seated, and that have no node yet: what they take is the job's own."""
-    unplaced = (uid for uid, known in charge.workers.items() if not (known.seen.node or known.seen.deleting))
+    unplaced = (
+        uid for uid, known in controller.workers.items() if not (known.seen.node or known.seen.deleting)
+    )
     return sum(master.usage.holds(uid) for uid in unplaced)
 
 
-def _probe(charge: JobController, kit: Kit) -> Mapping[str, object]:
+def _probe(controller: JobController, kit: Kit) -> Mapping[str, object]:
     """A worker of this job as it would be made."""
-    assert charge.spec is not None  # noqa: S101 - else it has no wishes
-    return manifest(charge.owner, charge.spec, Worker("probe", 0), kit)
+    assert controller.spec is not None  # noqa: S101 - else it has no wishes
+    return manifest(controller.owner, controller.spec, Worker("probe", 0), kit)

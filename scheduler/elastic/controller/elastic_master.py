@@ -13,7 +13,7 @@ import structlog
 from scheduler.clock import steady
 from scheduler.elastic.controller.autoscaler import keep_sizing
 from scheduler.elastic.controller.job_metrics import JobMetrics
-from scheduler.elastic.controller.job_registry import JOBS, NODES, PODS, Desk, Master
+from scheduler.elastic.controller.job_registry import JOBS, NODES, PODS, JobRegistry, WorkerHandler
 from scheduler.elastic.controller.pod_control import Site
 from scheduler.elastic.controller.pod_template import Kit
 from scheduler.elastic.controller.request_retry import COUNTED, RequestRetry, What
@@ -59,7 +59,9 @@ async def run(settings: Settings, listening: Callable[[Mapping[str, str]], None]
     begin_all(metrics)
     own = settings.elastic
     counting = JobMetrics(metrics, own.reported)
-    master = Master(counting, namespaces=own.namespaces, taints=own.doomed_taints, limits=limits_of(settings))
+    master = JobRegistry(
+        counting, namespaces=own.namespaces, taints=own.doomed_taints, limits=limits_of(settings)
+    )
     access = await find_access(settings.api.kubeconfig, settings.api.context)
     async with Client(access, connections=connections(master)) as client:
         by_chance = f"{socket.gethostname()}_{secrets.token_hex(4)}"
@@ -94,9 +96,9 @@ async def run(settings: Settings, listening: Callable[[Mapping[str, str]], None]
             ready=partial(_checks, master, holder, client, settings),
         ) as probed:
             await _until(lambda: master.synced and leading())
-            desk = Desk(master, leading, lambda: pods.stands(steady()), settings.rendezvous.beat)
+            handler = WorkerHandler(master, leading, lambda: pods.stands(steady()), settings.rendezvous.beat)
             async with rendezvous(
-                desk, client, settings.rendezvous, metrics, namespace=own.lease_namespace
+                handler, client, settings.rendezvous, metrics, namespace=own.lease_namespace
             ) as meeting:
                 site = _site(settings, trying, meeting)
                 took = metrics.sizing_duration_seconds.observe
@@ -111,7 +113,7 @@ async def run(settings: Settings, listening: Callable[[Mapping[str, str]], None]
             _log.info("the lease is lost")
 
 
-def connections(master: Master) -> int:
+def connections(master: JobRegistry) -> int:
     """Connections to the API server: with however many namespaces, watches leave the others their own."""
     return len(master.watches()) + SPARE + BESIDE
 
@@ -159,7 +161,7 @@ async def _until(holds: Callable[[], bool]) -> None:
 
 
 async def keep_seeing(
-    master: Master,
+    master: JobRegistry,
     pods: Freshness,
     after: float,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -182,15 +184,17 @@ async def keep_seeing(
         await sleep(SIGHT)
 
 
-async def _keep_written(master: Master, every: float) -> Never:
+async def _keep_written(master: JobRegistry, every: float) -> Never:
     while True:
-        for charge in list(master.charges.values()):
-            charge.refresh()
+        for controller in list(master.controllers.values()):
+            controller.refresh()
             await asyncio.sleep(0)
         await asyncio.sleep(every)
 
 
-def _checks(master: Master, holder: LeaderElection, client: Client, settings: Settings) -> list[probes.Check]:
+def _checks(
+    master: JobRegistry, holder: LeaderElection, client: Client, settings: Settings
+) -> list[probes.Check]:
     now = steady()
     quiet = now - client.last_answer
     return [

@@ -1,6 +1,6 @@
 """All jobs: which watch, which worker and which node concerns which of them.
 
-Lives here: the sinks of the watches, the charges by uid, and the job that answers a worker. Never here: a request to the
+Lives here: the sinks of the watches, the controllers by uid, and the job that answers a worker. Never here: a request to the
 API server, what happens inside a job, or whether a worker is who it says. Until everything has been read, and while
 another master acts, facts are only kept.
 """
@@ -35,7 +35,7 @@ NODES: Final = "nodes"
 _log = structlog.get_logger("elastic")
 
 
-class Master:
+class JobRegistry:
     """The jobs under care. taints: keys that say that a node is about to go."""
 
     def __init__(
@@ -46,7 +46,7 @@ class Master:
         taints: Sequence[str] = (),
         limits: Timeouts | None = None,
     ) -> None:
-        self.charges: dict[Uid, JobController] = {}
+        self.controllers: dict[Uid, JobController] = {}
         """By the uid of the ElasticJob."""
         self.usage = NodeUsage()
         self.whole = not namespaces
@@ -118,22 +118,22 @@ class Master:
         self._site = site
         for job in list(self._jobs.values()):
             self._take(job)
-        _log.info("acting", jobs=len(self.charges), workers=len(self._workers))
+        _log.info("acting", jobs=len(self.controllers), workers=len(self._workers))
 
     def end(self) -> None:
         """We act no longer."""
         self._site = None
-        for charge in self.charges.values():
-            charge.close()
-        self.charges.clear()
+        for controller in self.controllers.values():
+            controller.close()
+        self.controllers.clear()
 
     def _take(self, job: Job) -> None:
         if self._site is None:
             return
-        charge = JobController(job, self._site, self._limits, self._counting, self._doomed)
-        self.charges[charge.owner.uid] = charge
-        workers = {uid: known for uid, known in self._workers.items() if known.owner == charge.owner}
-        charge.begin(workers, self._why_blind(charge.owner))
+        controller = JobController(job, self._site, self._limits, self._counting, self._doomed)
+        self.controllers[controller.owner.uid] = controller
+        workers = {uid: known for uid, known in self._workers.items() if known.owner == controller.owner}
+        controller.begin(workers, self._why_blind(controller.owner))
 
     def _job_seen(self, job: Job) -> None:
         uid = job.metadata.uid
@@ -141,31 +141,31 @@ class Master:
             self._forget(uid)
             return
         self._jobs[uid] = job
-        if (charge := self.charges.get(uid)) is not None:
-            charge.job_seen(job)
+        if (controller := self.controllers.get(uid)) is not None:
+            controller.job_seen(job)
         else:
             self._take(job)
 
     def _forget(self, uid: Uid) -> None:
         """Its pods go with it: they are its own."""
         self._jobs.pop(uid, None)
-        charge = self.charges.pop(uid, None)
-        if charge is not None:
-            charge.close()
+        controller = self.controllers.pop(uid, None)
+        if controller is not None:
+            controller.close()
 
     # ── workers ─────────────────────────────────────────────────────────────────────────────────────────
 
-    def charge_of(self, worker: Uid) -> JobController | None:
+    def controller_of(self, worker: Uid) -> JobController | None:
         """The job of a worker that lives; whoever has ended is none, even if his pod is still there to be read."""
         known = self._workers.get(worker)
         if known is None or known.seen.phase in decode.ENDED:
             return None
-        return self._charge_for(known)
+        return self._controller_for(known)
 
-    def _charge_for(self, known: Known) -> JobController | None:
+    def _controller_for(self, known: Known) -> JobController | None:
         """The job that the pod names, by namespace, name and uid: whoever knows a uid only is none of its workers."""
-        charge = self.charges.get(known.owner.uid)
-        return charge if charge is not None and charge.owner == known.owner else None
+        controller = self.controllers.get(known.owner.uid)
+        return controller if controller is not None and controller.owner == known.owner else None
 
     def _pod_seen(self, pod: api.Pod) -> None:
         self.usage.pod_seen(pod)
@@ -173,22 +173,22 @@ class Master:
         if known is None:
             return
         self._workers[known.seen.uid] = known
-        charge = self._charge_for(known)
-        if charge is not None:
-            charge.worker_seen(known)
+        controller = self._controller_for(known)
+        if controller is not None:
+            controller.worker_seen(known)
 
     def _pod_gone(self, gone: ch.Gone[api.Pod]) -> None:
         self.usage.pod_gone(gone.uid)
         known = self._workers.pop(gone.uid, None)
-        charge = self._charge_for(known) if known is not None else None
-        if charge is not None:
-            charge.worker_gone(gone.uid)
+        controller = self._controller_for(known) if known is not None else None
+        if controller is not None:
+            controller.worker_gone(gone.uid)
 
     def sight_turned(self, blind: Mapping[str, str]) -> None:
         """Which watches of pods do not stand, by name, and why; every other does."""
         self._blind = dict(blind)
-        for charge in list(self.charges.values()):
-            charge.sight_turned(self._why_blind(charge.owner))
+        for controller in list(self.controllers.values()):
+            controller.sight_turned(self._why_blind(controller.owner))
 
     def _why_blind(self, owner: Owner) -> str:
         return self._blind.get(PODS if self.whole else inside(PODS, owner.namespace), "")
@@ -211,17 +211,17 @@ class Master:
         if why:
             self._doomed[node] = why
         event = job_events.NodeDoomed(node, why) if why else job_events.NodeCleared(node)
-        for charge in list(self.charges.values()):
-            charge.feed(event)
+        for controller in list(self.controllers.values()):
+            controller.feed(event)
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class WorkerHandler:
     """The requests of workers. leading: whether we act. seeing: whether the watch of pods is up to date. interval:
     seconds between two beats.
     """
 
-    master: Master
+    master: JobRegistry
     leading: Callable[[], bool]
     seeing: Callable[[], bool]
     interval: float
@@ -230,30 +230,30 @@ class Desk:
         """The live worker whose pod this is."""
         if not self.leading():
             raise Refused(Reason.STANDBY, "another master acts; try again in a moment")
-        charge = self.master.charge_of(uid)
-        if charge is not None:
-            return Worker(charge.owner.key, frozenset(charge.rounds.get(uid, ())))
+        controller = self.master.controller_of(uid)
+        if controller is not None:
+            return Worker(controller.owner.key, frozenset(controller.rounds.get(uid, ())))
         if not self.seeing():  # it may have come since
             raise Refused(Reason.AWAY, "the API server is away, and this worker was not known before")
         return None
 
     async def beat(self, beat: job_events.Beat) -> BeatAnswer:
         """Note the sign of life."""
-        charge = self._charge(beat.uid)
-        charge.feed(beat)
-        newest, abort, broken, place = charge.beat_answer(beat.uid)
+        controller = self._controller(beat.uid)
+        controller.feed(beat)
+        newest, abort, broken, place = controller.beat_answer(beat.uid)
         return BeatAnswer(newest, abort, self.interval, broken, place)
 
     async def ready(self, arrived: job_events.Arrived, wait: float) -> Assignment | None:
         """It stands at the barrier."""
-        charge = self._charge(arrived.uid)
-        charge.feed(arrived)
+        controller = self._controller(arrived.uid)
+        controller.feed(arrived)
         await asyncio.sleep(0)  # the rules look first: its seat may go to another
-        return await charge.assignment(arrived.uid, arrived.round, wait)
+        return await controller.assignment(arrived.uid, arrived.round, wait)
 
     async def announced(self, uid: str, known: int, wait: float) -> int:
         """The newest round announced to it."""
-        return await self._charge(uid).announced(uid, known, wait)
+        return await self._controller(uid).announced(uid, known, wait)
 
     async def leave(self, leaving: job_events.Leaving) -> None:
         """It goes."""
@@ -263,19 +263,19 @@ class Desk:
         """Its child ended; whether it is to be started again."""
         return self._listening(exited.uid).exited(exited)
 
-    def _charge(self, uid: str) -> JobController:
+    def _controller(self, uid: str) -> JobController:
         """Its job, which may have gone since the worker was let in."""
-        charge = self.master.charge_of(uid)
-        if charge is None:
+        controller = self.master.controller_of(uid)
+        if controller is None:
             raise Refused(Reason.NO_WORKER, "this worker's job is gone")
-        return charge
+        return controller
 
     def _listening(self, uid: str) -> JobController:
         """Its job, for what it says but once: the worker says it again until it is noted."""
-        charge = self._charge(uid)
-        if not charge.hears:
+        controller = self._controller(uid)
+        if not controller.hears:
             raise Refused(Reason.AWAY, "this worker's job is not looked after at the moment")
-        return charge
+        return controller
 
 
 def watched(namespaces: Sequence[str]) -> dict[str, tuple[str, str]]:

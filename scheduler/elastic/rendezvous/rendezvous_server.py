@@ -1,7 +1,7 @@
 """The rendezvous as a whole: certificates, tokens, values and routes on one port.
 
 Lives here: how its parts are put together, and what surrounds every route: who asks, how long it may take, and one
-counter and one line a refusal. Never here: what a route answers. The master alone calls this, and provides the desk.
+counter and one line a refusal. Never here: what a route answers. The master alone calls this, and provides the master.
 """
 
 import asyncio
@@ -19,8 +19,8 @@ from scheduler.elastic.rendezvous.certificate_store import certified
 from scheduler.elastic.rendezvous.kv_store import Values
 from scheduler.elastic.rendezvous.token_auth import Tokens
 from scheduler.elastic.rendezvous.worker_messages import ORDINARY, Failure, Reason, Refused, encode
-from scheduler.elastic.rendezvous.worker_requests import Caller, Desk, Door, Waits
-from scheduler.elastic.rendezvous.worker_routes import ROUTES, Counter, Route
+from scheduler.elastic.rendezvous.worker_requests import Authenticator, Caller, Waits, WorkerService
+from scheduler.elastic.rendezvous.worker_routes import ROUTES, Route, WorkerRoutes
 from scheduler.serving.listener import authenticated
 from scheduler.serving.middleware import BROKEN, Failed, Handler, observed, route_of
 from scheduler.serving.server import serve, url
@@ -30,7 +30,7 @@ from scheduler.settings import RendezvousServer
 from scheduler.telemetry.elastic_metrics import ElasticMetrics
 
 SPARE: Final = 15.0
-"""Seconds that a request may take beyond the wait that it asked for: its body, a review, the desk."""
+"""Seconds that a request may take beyond the wait that it asked for: its body, a review, the master."""
 
 _log = structlog.get_logger("rendezvous")
 _CALLER: Final = web.RequestKey("caller", Caller)
@@ -52,7 +52,7 @@ class Rendezvous:
 
 @asynccontextmanager
 async def rendezvous(
-    desk: Desk,
+    service: WorkerService,
     calls: Calls,
     settings: RendezvousServer,
     metrics: ElasticMetrics,
@@ -72,12 +72,12 @@ async def rendezvous(
     metrics.values.set_function(lambda: values.count)
     metrics.values_bytes.set_function(lambda: values.size)
     ends = metrics.certificate_end_timestamp_seconds
-    counter, door = Counter(desk, values, waits, settings), Door(tokens, desk)
+    counter, authenticator = WorkerRoutes(service, values, waits, settings), Authenticator(tokens, service)
 
     def handler(route: Route) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
             async with asyncio.timeout(settings.wait + SPARE):
-                caller = request[_CALLER] = await door.caller(request, clock())
+                caller = request[_CALLER] = await authenticator.caller(request, clock())
                 authenticated(request)
                 # A body that is not read would be kept for as long as the question waits.
                 if request.method == "GET" and request.can_read_body:

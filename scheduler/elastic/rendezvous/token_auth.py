@@ -1,6 +1,6 @@
 """Which pod a token belongs to: the API server's word, remembered for a while.
 
-Lives here: what a review of a token says, and how long it counts. Never here: whether that pod is a worker; the desk
+Lives here: what a review of a token says, and how long it counts. Never here: whether that pod is a worker; the master
 knows. Tokens are known by their hash alone, and no text of ours holds one.
 
 A yes is asked for anew in the background when half its time is over, so that a beat never waits for a review. While

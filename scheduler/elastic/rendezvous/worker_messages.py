@@ -174,7 +174,7 @@ PAUSE: Final = 1.0
 
 
 class Refused(GangwrightError):  # noqa: N818 - said so in HTTP too
-    """No answer. The message says what would be right; it goes to whoever asked. A desk may raise it too.
+    """No answer. The message says what would be right; it goes to whoever asked. The master may raise it too.
 
     after: seconds after which it makes sense to ask again, None where it does not.
     """

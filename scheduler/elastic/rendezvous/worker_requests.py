@@ -1,6 +1,6 @@
 """A request as it comes: who asks, its body, its words, and its wait for an answer, each within bounds.
 
-Lives here: everything between HTTP and a question to the desk. Never here: an answer, or what is waited for.
+Lives here: everything between HTTP and a question to the master. Never here: an answer, or what is waited for.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ class Worker(NamedTuple):
     rounds: frozenset[int]
 
 
-class Desk(Protocol):
+class WorkerService(Protocol):
     """What the master does for the rendezvous. Every method may raise `Refused`.
 
     A wait may be cancelled at any moment (the worker is gone, or asked again); what was told by then stays told.
@@ -85,12 +85,12 @@ class Caller(NamedTuple):
     worker: Worker
 
 
-class Door:
+class Authenticator:
     """Tells a worker from everybody else."""
 
-    def __init__(self, tokens: Tokens, desk: Desk) -> None:
+    def __init__(self, tokens: Tokens, service: WorkerService) -> None:
         self._tokens = tokens
-        self._desk = desk
+        self._service = service
         self._strangers = Buckets(STRANGERS_BURST, STRANGERS_RATE)
         self._workers = Buckets(WORKERS_BURST, WORKERS_RATE)
 
@@ -107,7 +107,7 @@ class Door:
             _take(self._strangers, request.remote or "", now, "too many unknown tokens from this address")
         uid, pod, namespace = await self._tokens.who(word)
         _take(self._workers, uid, now, "too many requests of this worker")
-        worker = self._desk.worker(uid)
+        worker = self._service.worker(uid)
         if worker is None:
             raise Refused(Reason.NO_WORKER, f"the pod {namespace}/{pod} is no worker of a job")
         if worker.job.partition("/")[0] != namespace:

@@ -1,6 +1,6 @@
 """The routes of the rendezvous, as one table, and what each answers.
 
-Lives here: the way from a worker's request to the `Desk` or to the values of its round, and back. Never here: who the
+Lives here: the way from a worker's request to the `WorkerService` or to the values of its round, and back. Never here: who the
 worker is (its `uid` was checked before), or what a value means.
 
 A value that begins like a pickle of protocols 2 to 5, bare or in base64, is refused. Nothing of ours writes one, so it is
@@ -17,7 +17,7 @@ from scheduler.elastic.reconciler.job_events import Arrived, Beat, Exited, Leavi
 from scheduler.elastic.rendezvous import worker_messages, worker_requests
 from scheduler.elastic.rendezvous.kv_store import Values
 from scheduler.elastic.rendezvous.worker_messages import Reason, Refused, S, decoded
-from scheduler.elastic.rendezvous.worker_requests import Caller, Desk, Waits
+from scheduler.elastic.rendezvous.worker_requests import Caller, Waits, WorkerService
 from scheduler.serving.body import SHARE, Bodies
 from scheduler.settings import RendezvousServer
 
@@ -34,29 +34,31 @@ BESIDE, BESIDE_SIZE = 256, 256 << 10
 well below the 1 MiB that an agent reads, and no question costs more look-ups than its answer is worth."""
 
 
-class Counter:
+class WorkerRoutes:
     """Where the workers' questions are answered."""
 
-    def __init__(self, desk: Desk, values: Values, waits: Waits, bounds: RendezvousServer) -> None:
-        self._desk = desk
+    def __init__(
+        self, service: WorkerService, values: Values, waits: Waits, bounds: RendezvousServer
+    ) -> None:
+        self._service = service
         self._values = values
         self._waits = waits
         self._bounds = bounds
         self._bodies = Bodies(max(worker_requests.BODIES, SHARE * bounds.body_limit))
 
     async def beat(self, request: web.Request, caller: Caller) -> web.Response:
-        return _json(await self._desk.beat(await self._body(Beat, request, caller)))
+        return _json(await self._service.beat(await self._body(Beat, request, caller)))
 
     async def ready(self, request: web.Request, caller: Caller) -> web.Response:
         arrived, wait = await self._body(Arrived, request, caller), self._bounds.wait
-        found = await self._waits.answer(caller.uid, "ready", lambda: self._desk.ready(arrived, wait))
+        found = await self._waits.answer(caller.uid, "ready", lambda: self._service.ready(arrived, wait))
         return web.Response(status=204) if found is None else _json(found)
 
     async def announced(self, request: web.Request, caller: Caller) -> web.Response:
         known = worker_requests.whole("round", request.query.get("round", "0"))
         wait = self._seconds(request, self._bounds.wait)
         newest = await self._waits.answer(
-            caller.uid, "announced", lambda: self._desk.announced(caller.uid, known, wait)
+            caller.uid, "announced", lambda: self._service.announced(caller.uid, known, wait)
         )
         return _json(worker_messages.Announced(newest))
 
@@ -65,7 +67,7 @@ class Counter:
         value = await worker_requests.body(self._bodies, request, self._bounds.value_limit, caller)
         if value.startswith(PICKLES):
             raise Refused(Reason.PICKLE, "the value begins as a pickle does, and none is taken here")
-        if self._desk.worker(caller.uid) is None:  # while its body came
+        if self._service.worker(caller.uid) is None:  # while its body came
             raise Refused(Reason.NO_WORKER, f"the pod {caller.pod} is no worker of a job any more")
         self._values.put(caller.worker.job, number, key, value)
         return web.Response(status=204)
@@ -85,11 +87,11 @@ class Counter:
         return _json(worker_messages.Values({one[scope:]: there for one, there in found.items()}))
 
     async def leave(self, request: web.Request, caller: Caller) -> web.Response:
-        await self._desk.leave(await self._body(Leaving, request, caller))
+        await self._service.leave(await self._body(Leaving, request, caller))
         return _json({})
 
     async def exit(self, request: web.Request, caller: Caller) -> web.Response:
-        again = await self._desk.exit(await self._body(Exited, request, caller))
+        again = await self._service.exit(await self._body(Exited, request, caller))
         return _json(worker_messages.ExitAnswer(again))
 
     async def _body(self, kind: type[S], request: web.Request, caller: Caller) -> S:
@@ -106,20 +108,20 @@ class Route(NamedTuple):
     method: str
     path: str
     name: str
-    answer: Callable[[Counter, web.Request, Caller], Awaitable[web.Response]]
+    answer: Callable[[WorkerRoutes, web.Request, Caller], Awaitable[web.Response]]
     waits: bool = False
 
 
 _VALUE: Final = "/v1/rounds/{round}/kv/{scope}/{key}"
 
 ROUTES: Final = (
-    Route("POST", "/v1/beat", "beat", Counter.beat),
-    Route("POST", "/v1/ready", "ready", Counter.ready, waits=True),
-    Route("GET", "/v1/announced", "announced", Counter.announced, waits=True),
-    Route("PUT", _VALUE, "put", Counter.put),
-    Route("GET", _VALUE, "get", Counter.get, waits=True),
-    Route("POST", "/v1/leave", "leave", Counter.leave),
-    Route("POST", "/v1/exit", "exit", Counter.exit),
+    Route("POST", "/v1/beat", "beat", WorkerRoutes.beat),
+    Route("POST", "/v1/ready", "ready", WorkerRoutes.ready, waits=True),
+    Route("GET", "/v1/announced", "announced", WorkerRoutes.announced, waits=True),
+    Route("PUT", _VALUE, "put", WorkerRoutes.put),
+    Route("GET", _VALUE, "get", WorkerRoutes.get, waits=True),
+    Route("POST", "/v1/leave", "leave", WorkerRoutes.leave),
+    Route("POST", "/v1/exit", "exit", WorkerRoutes.exit),
 )
 
 

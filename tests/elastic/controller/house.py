@@ -1,4 +1,4 @@
-"""The master at work against the small API server: its watches, charges and desk, without sockets for workers.
+"""The master at work against the small API server: its watches, controllers and desk, without sockets for workers.
 
 `House.open` begins as a process does: every list is read first. `close` ends as SIGKILL does, as far as the API server
 can
@@ -16,7 +16,7 @@ from scheduler.clock import steady
 from scheduler.elastic.controller import job_registry, requests
 from scheduler.elastic.controller.elastic_master import keep_seeing
 from scheduler.elastic.controller.job_metrics import JobMetrics
-from scheduler.elastic.controller.job_registry import Desk, Master
+from scheduler.elastic.controller.job_registry import JobRegistry, WorkerHandler
 from scheduler.elastic.controller.pod_control import Site
 from scheduler.elastic.controller.pod_template import Kit
 from scheduler.elastic.controller.request_retry import RequestRetry
@@ -71,7 +71,7 @@ class House:
         confine = settings.pop("confinement", Confinement.INGRESS)
         self._kit = replace(KIT, settings=replace(KIT.settings, confine=confine))
         self.blind_after = settings.pop("blind_after", 10.0)
-        self.master = Master(self.counting, **{"limits": LIMITS, "taints": ("going",), **settings})
+        self.master = JobRegistry(self.counting, **{"limits": LIMITS, "taints": ("going",), **settings})
         self.leading = True
         self.seeing = True
         self._folder = folder
@@ -96,7 +96,7 @@ class House:
             counted=lambda *what: self.metrics.writes_total.labels(*what).inc(),
             acting=lambda: self.leading,
         )
-        self.desk = Desk(
+        self.handler = WorkerHandler(
             self.master,
             leading=lambda: self.leading,
             seeing=lambda: self.seeing and sight.stands(steady()),
@@ -119,13 +119,13 @@ class House:
 
     # What a test looks at
 
-    def charge(self, name: str = "train") -> Any:
-        return next(c for c in self.master.charges.values() if c.owner.name == name)
+    def controller(self, name: str = "train") -> Any:
+        return next(c for c in self.master.controllers.values() if c.owner.name == name)
 
     def seated(self, uid: str) -> bool:
         """The master has heard that this worker has its node."""
-        charge = self.master.charge_of(uid)
-        return charge is not None and bool(charge.workers[uid].seen.node)
+        controller = self.master.controller_of(uid)
+        return controller is not None and bool(controller.workers[uid].seen.node)
 
     def value(self, name: str, **labels: str) -> float:
         return self.metrics.registry.get_sample_value(f"gangwright_elastic_{name}", labels) or 0.0
@@ -137,8 +137,8 @@ class House:
                 if condition():
                     return
                 if turn % 10 == 0:
-                    for charge in list(self.master.charges.values()):
-                        charge.refresh()
+                    for controller in list(self.master.controllers.values()):
+                        controller.refresh()
                 await asyncio.sleep(0.005)
 
 
@@ -208,7 +208,7 @@ class Actor:
         self._task.cancel()
 
     async def leave(self) -> None:
-        await self.house.desk.leave(job_events.Leaving(self.uid, grace_s=20.0))
+        await self.house.handler.leave(job_events.Leaving(self.uid, grace_s=20.0))
 
     async def _live(self) -> None:
         await self.house.until(lambda: self.house.seated(self.uid))
@@ -224,7 +224,7 @@ class Actor:
         why = "announced" if self.told else "newcomer"
         while True:
             arrived = job_events.Arrived(self.uid, self.round, self.step, self.step, why)
-            found = await self.house.desk.ready(arrived, 0.5)
+            found = await self.house.handler.ready(arrived, 0.5)
             if found is not None:
                 self.told.append(found)
                 return
@@ -233,7 +233,7 @@ class Actor:
         """Until a newer round is announced."""
         while not self.told[-1].removed:
             self.step += 1
-            if await self.house.desk.announced(self.uid, self.round, self.EVERY) > self.round:
+            if await self.house.handler.announced(self.uid, self.round, self.EVERY) > self.round:
                 return
 
     async def _beat(self) -> None:
@@ -247,7 +247,7 @@ class Actor:
                 committed=self.step,
                 samples=32.0 * self.step,
             )
-            await self.house.desk.beat(told)
+            await self.house.handler.beat(told)
             await asyncio.sleep(self.EVERY)
 
 

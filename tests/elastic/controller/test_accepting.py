@@ -96,7 +96,7 @@ async def test_a_stricter_master_looks_after_what_trains(api, tmp_path, monkeypa
     async with House(api, tmp_path) as house:
         await house.until(lambda: accepted(api, "train")["status"] == "False")
         assert accepted(api, "train")["message"].startswith("spec.maxWorkers = 400: at most 170, ")
-        assert house.charge().spec.max_workers == 170
+        assert house.controller().spec.max_workers == 170
         before = {one["metadata"]["uid"] for one in pods(api)}
         api.delete(pods(api)[0]["metadata"]["name"], requests.PODS)
         await house.until(lambda: {one["metadata"]["uid"] for one in pods(api)} - before)
@@ -129,7 +129,7 @@ async def test_the_values_of_a_job_without_workers_are_dropped(api, tmp_path):
         await train(house, 2)
         assert house.values.forgotten == []
         job(api, suspend=True)
-        await house.until(lambda: house.charge().spec.suspend)
+        await house.until(lambda: house.controller().spec.suspend)
         for pod in pods(api):
             api.delete(pod["metadata"]["name"], requests.PODS)
         await house.until(lambda: house.values.forgotten == ["team/train"])

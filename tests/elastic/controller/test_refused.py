@@ -109,7 +109,7 @@ async def test_the_jobs_of_a_namespace_that_are_refused_are_counted(api, house, 
     assert max(crowds) == 3
 
     api.delete("c", requests.JOBS)
-    await house.until(lambda: len(house.master.charges) == 3)
+    await house.until(lambda: len(house.master.controllers) == 3)
     crowds.clear()
     await tried(house, left, 20)
     assert max(crowds) == 2
@@ -123,9 +123,9 @@ async def test_a_status_is_not_worked_out_where_nothing_has_happened(api, house)
     """What another writes over it meanwhile is put right all the same."""
     job(api)
     await house.until(lambda: "wait for seats" in status(api).get("reason", ""))
-    charge = house.charge()
-    charge.refresh()
-    charge._reconciler.status = None
+    controller = house.controller()
+    controller.refresh()
+    controller._reconciler.status = None
     api.change(requests.JOBS, "team", "train", status={"reason": "all is well"})
 
     await house.until(lambda: "wait for seats" in status(api).get("reason", ""))

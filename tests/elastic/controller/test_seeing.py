@@ -67,13 +67,13 @@ async def test_a_job_that_comes_meanwhile_waits(api, house):
     step = first.step
     await house.until(lambda: first.step > step + 3)
     with pytest.raises(Refused) as refused:
-        house.desk.worker("unknown")
+        house.handler.worker("unknown")
 
     assert refused.value.reason is Reason.AWAY
     assert pods(api, "second") == []
     api.barred.clear()
     await house.until(lambda: len(pods(api, "second")) == 2, seconds=60)
-    assert house.desk.worker("unknown") is None
+    assert house.handler.worker("unknown") is None
 
 
 async def test_one_namespace_of_several(api, tmp_path):

@@ -46,7 +46,7 @@ async def test_a_job_that_cannot_be_sized_leaves_the_others_alone(api, house, mo
     api.put("n0", requests.NODES, "", spec={}, status=ROOM)
     for name in ("strange", "train"):
         job(api, name, template=BUSY)
-    await house.until(lambda: len(house.master.charges) == 2)
+    await house.until(lambda: len(house.master.controllers) == 2)
 
     assert (await decide(house.master, KIT)).keys() == {"team/train"}
 
@@ -68,7 +68,7 @@ async def test_a_seat_is_the_jobs_own_before_the_pod_is_bound(api, house):
         metadata={"annotations": seat},
         spec={"schedulingGates": None},
     )
-    known = house.charge().workers
+    known = house.controller().workers
     await house.until(lambda: meta["uid"] in known and not known[meta["uid"]].seen.gated)
 
     assert (await decide(house.master, KIT))["team/train"].size == 3
@@ -99,7 +99,7 @@ async def test_where_not_all_is_seen_the_room_is_not_known(api, tmp_path):
         wants = await decide(house.master, KIT)
 
         assert wants["team/train"].size == 4
-        assert len(house.master.charges) == 1
+        assert len(house.master.controllers) == 1
 
 
 class Clock:

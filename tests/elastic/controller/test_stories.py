@@ -40,7 +40,7 @@ async def test_workers_meet_and_train(api, house):
     assert first.told[0].members == second.told[0].members
     assert set(first.told[0].members) == {pod["metadata"]["name"] for pod in pods(api)}
     assert first.round == second.round == status(api)["round"]
-    assert house.desk.worker(first.uid).rounds == {first.round}
+    assert house.handler.worker(first.uid).rounds == {first.round}
     await house.until(lambda: status(api).get("phase") == "Running" and status(api)["workers"] == 2)
 
 
@@ -66,9 +66,9 @@ async def test_the_rendezvous_is_told_of_a_member_that_has_ended(api, house):
     job(api)
     first, second = await train(house, 2)
     for number in (None, first.round + 1, 0):
-        await house.desk.exit(Exited(first.uid, round=number))
+        await house.handler.exit(Exited(first.uid, round=number))
     assert house.values.all_broken == []
-    await house.desk.exit(Exited(second.uid, signal=9, round=second.round))
+    await house.handler.exit(Exited(second.uid, signal=9, round=second.round))
 
     assert house.values.all_broken == [("team/train", second.round)]
 
@@ -79,12 +79,12 @@ async def test_who_meets_is_told_of_a_member_that_has_ended(api, house):
     await house.until(lambda: len(pods(api)) == 2)
     first, second = (seat(api, pod) for pod in pods(api))
     await house.until(lambda: all(map(house.seated, (first, second))))
-    told = [house.desk.ready(Arrived(uid), 20.0) for uid in (first, second)]
+    told = [house.handler.ready(Arrived(uid), 20.0) for uid in (first, second)]
     number, _ = [assignment.round for assignment in await asyncio.gather(*told)]
-    assert (await house.desk.beat(beat(first, round=number, phase="Ready"))).broken == 0
-    await house.desk.exit(Exited(second, signal=9, round=number))
+    assert (await house.handler.beat(beat(first, round=number, phase="Ready"))).broken == 0
+    await house.handler.exit(Exited(second, signal=9, round=number))
 
-    assert (await house.desk.beat(beat(first, round=number, phase="Ready"))).broken == number
+    assert (await house.handler.beat(beat(first, round=number, phase="Ready"))).broken == number
 
 
 async def test_the_rendezvous_is_told_of_a_member_whose_pod_is_gone(api, house):
@@ -97,7 +97,7 @@ async def test_the_rendezvous_is_told_of_a_member_whose_pod_is_gone(api, house):
     await house.until(lambda: len(pods(api)) == 3)
     newcomer = pods(api)[2]["metadata"]
     api.delete(newcomer["name"], requests.PODS)
-    await house.until(lambda: newcomer["uid"] not in house.charge().workers)
+    await house.until(lambda: newcomer["uid"] not in house.controller().workers)
     assert house.values.all_broken == []
     second.kill()
     api.delete(
@@ -113,7 +113,7 @@ async def test_asked_again_the_same_is_said(api, house):
     job(api)
     first, _ = await train(house, 2)
 
-    assert await house.desk.ready(Arrived(first.uid), 1.0) == first.told[0]
+    assert await house.handler.ready(Arrived(first.uid), 1.0) == first.told[0]
 
 
 async def test_a_round_is_written_before_it_is_told(api, house):
@@ -123,7 +123,7 @@ async def test_a_round_is_written_before_it_is_told(api, house):
     refused = api.refused["PATCH", requests.JOBS] = [Refuse(500) for _ in range(1000)]
 
     training = asyncio.create_task(train(house, 2))
-    await house.until(lambda: "round 1" in house.charge()._reconciler.status(0.0).reason)
+    await house.until(lambda: "round 1" in house.controller()._reconciler.status(0.0).reason)
     before = len(refused)
     await house.until(lambda: len(refused) < before - 1)
     assert not training.done()
@@ -142,9 +142,9 @@ async def test_a_restart_makes_no_second_set(api, tmp_path):
     async with House(api, tmp_path) as house:
         for actor in before:
             told = actor.told[0]
-            answer = await house.desk.beat(beat(actor.uid, round=told.round, step=9, committed=9))
+            answer = await house.handler.beat(beat(actor.uid, round=told.round, step=9, committed=9))
             assert (answer.round, answer.abort) == (told.round, None)
-            assert await house.desk.ready(Arrived(actor.uid), 2.0) == told
+            assert await house.handler.ready(Arrived(actor.uid), 2.0) == told
         await house.until(lambda: status(api)["phase"] == "Running")
         assert len(pods(api)) == 2
 
@@ -276,7 +276,7 @@ async def test_another_master_wrote_a_later_round(api, house):
     api.mute()
     api.change(requests.JOBS, "team", "train", status={"round": 99})
 
-    waiting = [asyncio.create_task(house.desk.ready(Arrived(uid), 0.5)) for uid in (first, second)]
+    waiting = [asyncio.create_task(house.handler.ready(Arrived(uid), 0.5)) for uid in (first, second)]
     await house.until(lambda: house.value("broken_total") == 1)
 
     assert await asyncio.gather(*waiting) == [None, None]
@@ -335,7 +335,7 @@ async def test_starts_that_wait_for_the_policy_do_not_pile_up(api, tmp_path):
     async with House(api, tmp_path, limits=Timeouts(unseen=0.1)) as house:
         job(api)
         await asyncio.sleep(3.0)
-        waiting = len(house.charge()._carrying._tasks)
+        waiting = len(house.controller()._carrying._tasks)
         refused.clear()
         await house.until(lambda: len(pods(api)) >= 2)
         await asyncio.sleep(0.3)
@@ -437,9 +437,9 @@ async def test_a_member_is_lost(api, house):
     await house.until(lambda: kept.told[-1].size == 1)
 
     assert kept.round > lost.round
-    assert house.desk.worker(lost.uid) is None
+    assert house.handler.worker(lost.uid) is None
     with pytest.raises(Refused) as refused:
-        await house.desk.beat(beat(lost.uid))
+        await house.handler.beat(beat(lost.uid))
     assert refused.value.reason is Reason.NO_WORKER
     assert house.value("losses_total") == 1
 
@@ -454,8 +454,8 @@ async def test_a_worker_that_leaves(api, house):
     await house.until(lambda: leaving.told[-1].removed)
     await house.until(lambda: kept.told[-1].size == 1)
 
-    assert house.desk.worker(leaving.uid).rounds == {leaving.told[0].round}
-    assert house.desk.worker(kept.uid).rounds == {own.round for own in kept.told}
+    assert house.handler.worker(leaving.uid).rounds == {leaving.told[0].round}
+    assert house.handler.worker(kept.uid).rounds == {own.round for own in kept.told}
 
 
 async def test_a_child_that_was_killed(api, house):
@@ -463,9 +463,9 @@ async def test_a_child_that_was_killed(api, house):
     job(api)
     first, _ = await train(house, 2)
 
-    restart = await house.desk.exit(Exited(first.uid, why="signal", signal=6, tail=("Aborted",)))
+    restart = await house.handler.exit(Exited(first.uid, why="signal", signal=6, tail=("Aborted",)))
 
-    assert restart is house.charge()._reconciler.restart(first.uid)
+    assert restart is house.controller()._reconciler.restart(first.uid)
 
 
 async def test_the_end_is_written_at_once(api, house):
@@ -474,7 +474,7 @@ async def test_the_end_is_written_at_once(api, house):
     actors = await train(house, 2)
     for actor in actors:
         actor.kill()
-        await house.desk.exit(Exited(actor.uid, why="finished", code=0, round=actor.round))
+        await house.handler.exit(Exited(actor.uid, why="finished", code=0, round=actor.round))
 
     await until(lambda: status(api).get("phase") == "Succeeded")
 
@@ -494,23 +494,23 @@ async def test_a_job_that_is_deleted(api, house):
     job(api)
     await house.until(lambda: len(pods(api)) == 2)
     uid = seat(api, pods(api)[0])
-    await house.until(lambda: house.charge().workers[uid].seen.node)
-    waiting = asyncio.create_task(house.desk.ready(Arrived(uid), 0.3))
+    await house.until(lambda: house.controller().workers[uid].seen.node)
+    waiting = asyncio.create_task(house.handler.ready(Arrived(uid), 0.3))
     await asyncio.sleep(0)
 
     api.delete("train", requests.JOBS)
-    await house.until(lambda: not house.master.charges)
+    await house.until(lambda: not house.master.controllers)
 
     assert await waiting is None
     assert house.values.forgotten == ["team/train"]
-    assert house.desk.worker(uid) is None
+    assert house.handler.worker(uid) is None
 
 
 async def test_what_a_script_reports_is_shown(api, house):
     """Accuracy and loss that rank 0 reports are in the status, and a metric under the job's uid."""
     uid = job(api)["metadata"]["uid"]
     first, _ = await train(house, 2)
-    await house.desk.beat(beat(first.uid, phase="Training", round=1, step=5, values={"accuracy": 0.75}))
+    await house.handler.beat(beat(first.uid, phase="Training", round=1, step=5, values={"accuracy": 0.75}))
     await house.until(lambda: status(api).get("values") == {"accuracy": 0.75})
 
     house.counting.refresh(0.0, {}, leading=True)
@@ -523,7 +523,7 @@ async def test_what_a_stock_script_does_not_take_over_is_said(api, house):
     first, _ = await train(house, 2)
     assert "global" not in status(api)["batch"]
 
-    await house.desk.beat(beat(first.uid, phase="Training", round=1, step=5, uses=()))
+    await house.handler.beat(beat(first.uid, phase="Training", round=1, step=5, uses=()))
     await house.until(lambda: "ScriptKeepsItsOwn" in str(api.objects.get(requests.EVENTS, {})))
     await house.until(lambda: "uses" in status(api))
 
@@ -540,7 +540,7 @@ async def test_a_name_that_is_taken_again(api, house):
     job(api)
 
     await house.until(lambda: len(pods(api)) == 4)
-    assert old.isdisjoint(house.charge().workers)
+    assert old.isdisjoint(house.controller().workers)
 
 
 async def test_a_foreign_pod_is_no_worker(api, house):
@@ -565,8 +565,8 @@ async def test_a_foreign_pod_is_no_worker(api, house):
     )
 
     await house.until(lambda: house.master._workers.get(forged["metadata"]["uid"]))
-    assert house.desk.worker(forged["metadata"]["uid"]) is None
-    assert len(house.charge().workers) == 2
+    assert house.handler.worker(forged["metadata"]["uid"]) is None
+    assert len(house.controller().workers) == 2
 
 
 @pytest.mark.parametrize(("namespace", "name"), [("elsewhere", "train"), ("team", "other")])
@@ -583,16 +583,16 @@ async def test_a_pod_that_knows_no_more_than_the_uid_is_no_worker(api, house, na
     ]
 
     await house.until(lambda: house.master._workers.get(forged["uid"]))
-    assert house.desk.worker(forged["uid"]) is None
-    assert len(house.charge().workers) == 2
-    known = house.charge().job
+    assert house.handler.worker(forged["uid"]) is None
+    assert len(house.controller().workers) == 2
+    known = house.controller().job
     house.master._forget(uid)
     house.master._job_seen(known)
-    assert house.desk.worker(forged["uid"]) is None
-    assert len(house.charge().workers) == 2
+    assert house.handler.worker(forged["uid"]) is None
+    assert len(house.controller().workers) == 2
     api.delete("forged", requests.PODS, namespace=namespace)
     await house.until(lambda: forged["uid"] not in house.master._workers)
-    assert len(house.charge().workers) == 2
+    assert len(house.controller().workers) == 2
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
@@ -601,12 +601,12 @@ async def test_whoever_has_ended_is_no_worker(api, house, phase):
     job(api)
     first, _ = await train(house, 2)
     name = next(pod["metadata"]["name"] for pod in pods(api) if pod["metadata"]["uid"] == first.uid)
-    assert house.desk.worker(first.uid) is not None
+    assert house.handler.worker(first.uid) is not None
 
     first.kill()
     api.change(requests.PODS, "team", name, status={"phase": phase})
 
-    await house.until(lambda: house.desk.worker(first.uid) is None)
+    await house.until(lambda: house.handler.worker(first.uid) is None)
 
 
 async def test_a_node_that_is_about_to_go(api, house):
@@ -616,13 +616,13 @@ async def test_a_node_that_is_about_to_go(api, house):
     api.put("n1", requests.NODES, "", spec={"taints": [{"key": "going", "effect": "NoSchedule"}]})
     api.put("n2", requests.NODES, "", spec={})
     await house.until(lambda: len(house.master._doomed) == 2 and len(pods(api)) == 2)
-    assert house.charge()._reconciler._s.doomed.keys() == {"n0", "n1"}
+    assert house.controller()._reconciler._s.doomed.keys() == {"n0", "n1"}
 
     api.put("n0", requests.NODES, "", spec={})
     api.delete("n1", requests.NODES, "")
 
     await house.until(lambda: house.master._doomed == {})
-    assert house.charge()._reconciler._s.doomed == {}
+    assert house.controller()._reconciler._s.doomed == {}
 
 
 async def test_a_fault_of_ours_at_one_job(api, house, monkeypatch):
@@ -635,8 +635,8 @@ async def test_a_fault_of_ours_at_one_job(api, house, monkeypatch):
     def fail(_event, _now):
         raise ZeroDivisionError
 
-    house.charge()._reconciler.take = fail
-    house.charge().feed(Elapsed())
+    house.controller()._reconciler.take = fail
+    house.controller().feed(Elapsed())
     await house.until(lambda: house.value("broken_total") == 1)
 
     assert len(await train(house, 2)) == 2
@@ -667,11 +667,11 @@ async def test_a_job_whose_status_cannot_be_read_is_left_alone(api, tmp_path):
         assert len(await train(house, 2, "other")) == 2
         job(api, workers=4)
         uid = before[0].uid
-        assert (await house.desk.beat(beat(uid, round=1))).abort is None
+        assert (await house.handler.beat(beat(uid, round=1))).abort is None
         with pytest.raises(Refused) as refused:
-            await house.desk.exit(Exited(uid, signal=9, round=1))
+            await house.handler.exit(Exited(uid, signal=9, round=1))
         assert refused.value.status == 503
-        assert house.charge().wishes() is None
+        assert house.controller().wishes() is None
         await house.until(lambda: told(api, "StatusUnreadable"))
 
         assert status(api) == stands
@@ -682,7 +682,7 @@ async def test_a_job_whose_status_cannot_be_read_is_left_alone(api, tmp_path):
         api.change(requests.JOBS, "team", "train", status=former)
         await house.until(lambda: len(pods(api)) == 4)
         assert status(api)["round"] == before[0].round
-        assert house.desk.worker(uid).rounds == {before[0].round}
+        assert house.handler.worker(uid).rounds == {before[0].round}
 
 
 async def test_a_status_that_becomes_unreadable_is_not_written_over(api, house):
@@ -704,17 +704,17 @@ async def test_faults_of_ours_that_are_far_apart_are_in_no_row(api, house, monke
     monkeypatch.setattr("scheduler.elastic.controller.job_controller.FIRST_PAUSE", 0.01)
     job(api)
     await house.until(lambda: len(pods(api)) == 2)
-    charge = house.charge()
+    controller = house.controller()
 
     def fail(_event, _now):
         raise ZeroDivisionError
 
     async def broken():
         before = house.value("broken_total")
-        charge._reconciler.take = fail
-        charge.feed(Elapsed())
-        await house.until(lambda: house.value("broken_total") > before and charge._reconciler is not None)
-        return charge._failures
+        controller._reconciler.take = fail
+        controller.feed(Elapsed())
+        await house.until(lambda: house.value("broken_total") > before and controller._reconciler is not None)
+        return controller._failures
 
     found = [await broken() for _ in range(4)]
     monkeypatch.setattr("scheduler.elastic.controller.job_controller.LONGEST_PAUSE", 0.1)
@@ -736,7 +736,7 @@ async def test_whatever_fails_at_one_job(api, house, monkeypatch, question):
     def fail(_now):
         raise ZeroDivisionError
 
-    setattr(house.charge()._reconciler, question, fail)
+    setattr(house.controller()._reconciler, question, fail)
     wants = await decide(house.master, KIT)
     await house.until(lambda: house.value("broken_total") == 1)
 
@@ -759,7 +759,7 @@ async def test_whoever_lost_the_lease_writes_nothing(api, house):
 
     assert len(api.writes) == writes
     with pytest.raises(Refused) as refused:
-        house.desk.worker(uid)
+        house.handler.worker(uid)
     assert refused.value.reason is Reason.STANDBY
 
 
@@ -768,7 +768,7 @@ async def test_while_the_watch_is_down_strangers_wait(api, house):
     house.seeing = False
 
     with pytest.raises(Refused) as refused:
-        house.desk.worker("unknown")
+        house.handler.worker("unknown")
     assert refused.value.reason is Reason.AWAY
 
 
@@ -788,14 +788,14 @@ async def test_what_a_worker_says_is_passed_on_whole(api, house, monkeypatch):
     job(api)
     first, _ = await train(house, 2)
     heard = []
-    monkeypatch.setattr(house.charge(), "feed", heard.append)
+    monkeypatch.setattr(house.controller(), "feed", heard.append)
 
     told = [
         Arrived(first.uid, 1, 7, 5, "announced", "f", 56.0),
         Exited(first.uid, 1, None, "disk", "it", ("end",), 1, 5),
     ]
-    await house.desk.ready(told[0], 0.0)
-    await house.desk.exit(told[1])
+    await house.handler.ready(told[0], 0.0)
+    await house.handler.exit(told[1])
 
     assert [one for one in heard if not isinstance(one, Beat | Elapsed)] == told
 
@@ -808,4 +808,4 @@ async def test_after_a_restart_members_read_the_values_of_their_round(api, tmp_p
 
     async with House(api, tmp_path) as house:
         for actor in before:
-            assert house.desk.worker(actor.uid).rounds == {actor.round}
+            assert house.handler.worker(actor.uid).rounds == {actor.round}
