@@ -1,12 +1,12 @@
 """The edge to people: what waits, why, since when; what runs where; and what would happen if.
 
 Lives here: a JSON API over HTTP, its OpenAPI description, who may ask it, and the page that shows it in a browser.
-Never here: a decision, or a write to the API server; what changes something goes through `operator_api.OperatorService`, which the
-service provides. Only the service may call this room.
+Never here: a decision, or a write to the API server; what changes something goes through `operator_api.OperatorService`,
+which the service provides. Only the service may call this room.
 
     schemas           the JSON, as frozen structs
     gang_views        the engine's memory → gangs; pure
-    inactive_gangs    gangs that are over, suspended, or gave way
+    inactive_gangs    gangs that are over or suspended
     node_views        the engine's picture → nodes and the cluster; pure
     authorization     who asks, and what it may see and do
     operator_api      what a person may ask to be done, and why there is no answer

@@ -269,7 +269,7 @@ def detail(
         would_cost=[victim(engine, unit, sight) for unit in found.victims],
         behind=_behind(engine, verdict, sight),
         leaving=[_leaving(found, sight) for found in plan.victims.values()] if plan is not None else [],
-        preempted=inactive_gangs.preempted(record, sight),
+        preempted=members.preempted(record, sight),
         reserved_from=reserved.start if reserved is not None and reserved.key == record.key else None,
         members=list(map(members.row, members.ordered(record)) if rows is None else rows),
     )

@@ -1,12 +1,10 @@
-"""Gangs that do not run: those that are over, those that are suspended, and those that gave way to another. Pure.
+"""Gangs that do not run: those that are over, and those that are suspended. Pure.
 
 Lives here: which gangs these are, how they ended, and how they go on. Never here: gangs whose pods live (`gang_views`),
 or when pods that have ended are forgotten (`ledger`).
 
 A gang that is over is in no list, and `explain` says how it ended. A gang without pods is known by its suspended Jobs;
-those whose pods would be of another scheduler do not count. The ledger remembers until a restart to which gang one gave
-way last, also when it is made again under its name. After that, and where the cluster is read without the service, pods
-that are still there tell it by their condition.
+those whose pods would be of another scheduler do not count.
 """
 
 from collections import Counter
@@ -94,24 +92,6 @@ def row_without_pods(engine: Engine, key: GangKey, sight: Sight) -> schemas.Gang
         wait_seconds=None,
         members=schemas.Members(present=0, needed=quorum, held=0, bound=0, running=0),
         forecast=None,
-    )
-
-
-def preempted(record: GangRecord, sight: Sight) -> schemas.PreemptedRow | None:
-    """The gang that it gave way to last; None where that is not known, or it never did."""
-    said = [m.pod.preempted for m in record.members.values() if m.pod.preempted is not None]
-    words, known = max(said, key=lambda own: own.at, default=None), record.preemption.gave_way
-    message = words.words if words is not None else None
-    if known is None:
-        return schemas.PreemptedRow(None, None, None, None, message, words.at) if words is not None else None
-    sees = sight.sees(known.gang)
-    return schemas.PreemptedRow(
-        id=sight.alias(known.gang),
-        namespace=known.gang.namespace if sees else None,
-        gang=known.name if sees else None,
-        priority=known.priority,
-        message=message,
-        at=known.at,
     )
 
 

@@ -1,6 +1,8 @@
-"""The pods of a gang as people see them: how many are where, and each in a row.
+"""The pods of a gang as people see them: how many are where, each in a row, and to which gang they gave way.
 
-Lives here: the word for what a pod does. Never here: why its gang waits (`gang_views`).
+Lives here: the word for what a pod does. Never here: why its gang waits (`gang_views`). The ledger remembers until a
+restart to which gang one gave way last, also when it is made again under its name. After that, and where the cluster is
+read without the service, pods that are still there tell it by their condition.
 """
 
 from collections.abc import Callable, Generator
@@ -10,6 +12,7 @@ from scheduler.ledger import quorum
 from scheduler.ledger.gang import GangRecord, Member, Spec
 from scheduler.model.workload import Phase
 from scheduler.status import schemas
+from scheduler.status.authorization import Sight
 
 STRIDE: Final = 128
 """Pods looked at in one step: about half a millisecond."""
@@ -56,6 +59,24 @@ def rows(record: GangRecord) -> Generator[None, None, list[schemas.MemberRow]]:
         yield
         made += map(row, found[start : start + STRIDE])
     return made
+
+
+def preempted(record: GangRecord, sight: Sight) -> schemas.PreemptedRow | None:
+    """The gang that it gave way to last; None where that is not known, or it never did."""
+    said = [m.pod.preempted for m in record.members.values() if m.pod.preempted is not None]
+    words, known = max(said, key=lambda own: own.at, default=None), record.preemption.gave_way
+    message = words.words if words is not None else None
+    if known is None:
+        return schemas.PreemptedRow(None, None, None, None, message, words.at) if words is not None else None
+    sees = sight.sees(known.gang)
+    return schemas.PreemptedRow(
+        id=sight.alias(known.gang),
+        namespace=known.gang.namespace if sees else None,
+        gang=known.name if sees else None,
+        priority=known.priority,
+        message=message,
+        at=known.at,
+    )
 
 
 _MEMBER_STATES: Final[tuple[tuple[str, Callable[[Member], bool]], ...]] = (

@@ -5,7 +5,7 @@ import pytest
 from scheduler.model.departures import Departure, Drain
 from scheduler.model.workload import GangKey, PodKey
 from scheduler.service.operator_actions import drain_node, drained
-from scheduler.status.operator_api import DeskError, Moved
+from scheduler.status.operator_api import Moved, OperatorError
 from tests.engine.stage import a_set, a_world, nodes_of, seats
 from tests.engine.world import World
 
@@ -28,7 +28,7 @@ def pods(*names: str) -> tuple[PodKey, ...]:
 
 async def test_a_node_that_takes_new_pods_is_not_drained() -> None:
     """What leaves it would come back: it is to be cordoned first, and the error says how."""
-    with pytest.raises(DeskError, match="kubectl cordon n0"):
+    with pytest.raises(OperatorError, match="kubectl cordon n0"):
         await drain_node(Working(a_world(2)), "n0", "jane")
 
 
@@ -36,7 +36,7 @@ async def test_a_replica_that_does_not_act_says_so() -> None:
     """It knows less than the one that acts, and its effects would go nowhere."""
     world = a_world(2)
     world.engine.ledger.acting = False
-    with pytest.raises(DeskError, match="does not act"):
+    with pytest.raises(OperatorError, match="does not act"):
         await drain_node(Working(world), "n0", "jane")
 
 
@@ -48,7 +48,7 @@ async def test_a_replica_that_slept_through_its_lease_moves_nobody() -> None:
     node = nodes_of(world.bound("train"))[0]
     world.api.cordon(node, off=True)
     world.watch()
-    with pytest.raises(DeskError, match="does not act"):
+    with pytest.raises(OperatorError, match="does not act"):
         await drain_node(Working(world, acts=False), node, "jane")
     assert len(world.engine.ledger.migrations) == 0
 
