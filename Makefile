@@ -19,7 +19,7 @@ help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 demo: $(READY) ## the story on a real control plane: gangs whole, packed, preempting, explained, foretold; a burst; elastic jobs
-	$(BIN)/python -m tests.plane.demo
+	$(BIN)/python -m bench.demo
 
 test: $(READY) lint ## everything that must hold: lint, arrows, types, and all tests (on a real control plane)
 	$(MAKE) --no-print-directory --jobs 4 arrows types test-plane test-rest
@@ -28,10 +28,10 @@ test-all: ## the same, walks at full length, and what is proven elsewhere too or
 	GANGWRIGHT_STEPS=40000 $(MAKE) --no-print-directory test SHORT=
 
 built: $(READY)
-	$(BIN)/python -m tests.plane build
-	$(BIN)/python -m tests.elastic.horovod build
-	-$(BIN)/python -m tests.elastic.horovod torch  # PyTorch, where Debian has it
-	-$(BIN)/python -m tests.status.chromium  # a browser for the page, where one is to be had
+	$(BIN)/python -m bench.plane build
+	$(BIN)/python -m bench.horovod build
+	-$(BIN)/python -m bench.horovod torch  # PyTorch, where Debian has it
+	-$(BIN)/python -m tests.status.support.chromium  # a browser for the page, where one is to be had
 
 # Once, so that not each of the four processes that run the tests compiles all of them.
 collected: $(READY)
@@ -40,7 +40,7 @@ collected: $(READY)
 # Tests of the plane wait for most of their time: the others take what they leave of two cores. They are told when they
 # end, so that no two lines of progress mix.
 test-plane: built collected
-	$(SPARING) $(BIN)/python -m pytest -m "plane $(SHORT)" -n 3 --dist loadscope --no-loadscope-reorder --randomly-dont-reorganize $(DURATIONS)  # those that train beside all others (tests/sides.py)
+	$(SPARING) $(BIN)/python -m pytest -m "plane $(SHORT)" -n 3 --dist loadscope --no-loadscope-reorder --randomly-dont-reorganize $(DURATIONS)  # those that train beside all others (tests/support/sides.py)
 
 test-rest: built collected
 	nice -n 10 $(BIN)/python -m pytest -m "not plane $(SHORT)" -n 2 $(DURATIONS) | { said=$$(cat); echo "$$said"; }
@@ -69,7 +69,7 @@ arrows: $(READY) ## import-linter: which room may know which
 	$(BIN)/lint-imports --no-logo
 
 plane: $(READY) ## a control plane by hand; prints a KUBECONFIG line and stays until Ctrl-C
-	$(BIN)/python -m tests.plane up
+	$(BIN)/python -m bench.plane up
 
 bench: $(READY) ## the planner and the filter verb, measured here and now
 	$(BIN)/python -m bench.micro

@@ -15,8 +15,8 @@ from hypothesis import settings
 from xdist.remote import Producer
 
 from scheduler.ledger.counts import Fault, Faults
-from tests import sides
-from tests.plane.fixtures import api, build_before_tests, make_nodes, namespace, plane
+from tests.support import sides
+from tests.support.plane_fixtures import api, build_before_tests, make_nodes, namespace, plane
 
 __all__ = ["api", "make_nodes", "namespace", "plane"]
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-from tests import sides
+from bench.plane.installation import ROOT
 from tests.conftest import pytest_collection_modifyitems, pytest_xdist_make_scheduler
-from tests.plane.installation import ROOT
+from tests.support import sides
 
 ELSEWHERE = "tests/kube/test_plane.py::test_a_refusal"
 
@@ -70,14 +70,18 @@ def test_stories_that_break_something_are_known() -> None:
 def test_stories_that_train_with_tensorflow_are_known() -> None:
     """They name the training; all others have the stand-in."""
     folder = "tests/stories/elastic"
-    known = {name for name in (*sides.TRAINS, *sides.PIECES["a row of sizes"]) if name.startswith(folder)}
+    known = {
+        name
+        for name in (*sides.TRAINS, *sides.PIECES["a row of sizes"])
+        if name.startswith(f"{folder}/test_")
+    }
     assert named(folder, r"\b(REAL|STOCK|EXAMPLES)\b") == known
 
 
 def test_pieces_are_dealt_out_after_the_sides() -> None:
     """In the order of their table; of one piece the tests stay as they were collected."""
     pieces = [f"{names[0]}::test_one" for names in sides.PIECES.values()]
-    real, seen = "tests/elastic/runtime/test_real.py::test_one", ELSEWHERE
+    real, seen = "tests/stories/elastic/horovod/test_runtime.py::test_one", ELSEWHERE
     items = [an_item(name) for name in (*pieces[::-1], f"{seen}2", real, f"{seen}1")]
     sides.in_order(items)
     assert [item.nodeid for item in items] == [real, f"{seen}2", f"{seen}1", *pieces]

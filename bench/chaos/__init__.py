@@ -1,6 +1,6 @@
 """What the death of its programs costs a cluster, and what it never costs: a wrong seat.
 
-Lives here: a program that breaks the plane of `tests.plane` again and again while Jobs come, and what counts along.
+Lives here: a program that breaks the plane of `bench.plane` again and again while Jobs come, and what counts along.
 Never here: anything of `scheduler`. What the accountant says must not rest on what it judges.
 
     python -m bench.chaos --kills 30 --freezes 6 --outages 4

@@ -11,7 +11,7 @@ import typer
 from bench.chaos import running
 from bench.chaos.faults import schedule
 from bench.ending import run
-from tests.plane import Plane, PlaneError
+from bench.plane import Plane, PlaneError
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any, Final
 
-from tests.stories.accountant import ENDED, Room, read, wants
+from tests.stories.support.accountant import ENDED, Room, read, wants
 
 Object = Mapping[str, Any]
 

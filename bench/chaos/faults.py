@@ -11,9 +11,9 @@ from typing import Final
 from bench.chaos import jobs
 from bench.chaos.picture import Picture
 from bench.load import start
-from tests.plane import Client, Plane
-from tests.plane.installation import Installation
-from tests.plane.processes import Program
+from bench.plane import Client, Plane
+from bench.plane.installation import Installation
+from bench.plane.processes import Program
 
 KINDS: Final = {
     "kill": ("kube-scheduler", "extender", "both"),

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import aiohttp
 
-from tests.plane import ApiError, Client, where
-from tests.stories.workloads import gang, made_by
+from bench.plane import ApiError, Client, where
+from tests.stories.support.workloads import gang, made_by
 
 JOBS: Final = where("jobs", "default")
 

@@ -12,8 +12,8 @@ from typing import Any, Final
 import aiohttp
 
 from bench.load.cluster import say
-from tests.plane.ports import HOST, unverified
-from tests.plane.processes import Program
+from bench.plane.ports import HOST, unverified
+from bench.plane.processes import Program
 
 PAUSE: Final = 1.0
 """Seconds between a death and the next start."""

@@ -8,7 +8,7 @@ from typing import Any, Final
 from bench.chaos.accounts import Accountant
 from bench.chaos.jobs import JOBS, TROUBLE
 from bench.load.cluster import say
-from tests.plane import Client, NeverCameError, watches, where
+from bench.plane import Client, NeverCameError, watches, where
 
 PATHS: Final = (where("pods"), where("nodes"), JOBS)
 

@@ -15,9 +15,9 @@ from bench.chaos.keeper import Keeper, Probe
 from bench.chaos.picture import Picture
 from bench.load.cluster import say
 from bench.load.figures import median
-from tests.manifests.rendering import containers, pod_spec
-from tests.plane import Client, Fleet, NeverCameError, Plane, nodes
-from tests.plane.installation import Installation
+from bench.plane import Client, Fleet, NeverCameError, Plane, nodes
+from bench.plane.installation import Installation
+from tests.manifests.support.rendering import containers, pod_spec
 
 CALM: Final = 8.0
 """Seconds between two faults, at the least."""

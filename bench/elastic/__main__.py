@@ -15,7 +15,7 @@ from bench.elastic.experiments import convergence
 from bench.elastic.experiments.running import EXPERIMENTS, Lengths
 from bench.elastic.stage import INSTALLED, stage
 from bench.ending import run
-from tests.plane import PlaneError
+from bench.plane import PlaneError
 
 app = typer.Typer(
     help="Real Horovod on the whole plane: how long a change of size takes, and what elastic jobs are good for.",

@@ -19,8 +19,8 @@ from typing import Any, Final
 from bench.elastic import steps
 from bench.elastic.experiments.working import now
 from bench.elastic.following import Output
+from bench.elastic.jobs import SCRIPT, job, training
 from bench.elastic.stage import NAMESPACE, Stage
-from tests.stories.elastic.jobs import SCRIPT, job, training
 
 Line = dict[str, Any]
 

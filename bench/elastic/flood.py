@@ -10,13 +10,13 @@ from typing import Any, Final
 
 from yarl import URL
 
+from bench.elastic.jobs import JOBS, job
 from bench.elastic.peers import Place
 from bench.elastic.stage import NAMESPACE, Stage
 from bench.load.effort import forget_peak, mib
 from bench.micro.children import said, started
-from tests.plane import Client, where
-from tests.plane.watches import until, until_one
-from tests.stories.elastic.jobs import JOBS, job
+from bench.plane import Client, where
+from bench.plane.watches import until, until_one
 
 Line = dict[str, Any]
 

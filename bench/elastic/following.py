@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from tests.plane.errors import NeverCameError
+from bench.plane.errors import NeverCameError
 
 Line = dict[str, Any]
 

@@ -37,15 +37,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from bench.elastic import jobs
 from bench.elastic.aside import aside
 from bench.elastic.following import Output
 from bench.elastic.roads.launched import Launched
 from bench.elastic.roads.ours import SCRIPT, spent
 from bench.elastic.roads.turn import START, Watch
 from bench.elastic.stage import NAMESPACE, QUIET, Stage, python
-from tests.plane import where
-from tests.plane.errors import NotReadyError
-from tests.stories.elastic import jobs
+from bench.plane import where
+from bench.plane.errors import NotReadyError
 
 WORKERS: Final = 2
 MODEL: Final = "medium"

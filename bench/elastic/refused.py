@@ -9,13 +9,13 @@ import time
 from collections.abc import Iterator
 from typing import Any, Final
 
+from bench.elastic.jobs import JOBS, job
 from bench.elastic.stage import INSTALLED
 from bench.load.effort import spent
-from tests.plane import Client, Plane, where
-from tests.plane.errors import NotReadyError
-from tests.plane.installation import NAMESPACE, Metrics
-from tests.stories.elastic.jobs import JOBS, job
-from tests.stories.elastic.master import MANIFESTS, Master
+from bench.plane import Client, Plane, where
+from bench.plane.elastic_master import MANIFESTS, Master
+from bench.plane.errors import NotReadyError
+from bench.plane.installation import NAMESPACE, Metrics
 
 Line = dict[str, Any]
 

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from bench.elastic.following import Output
+from bench.elastic.jobs import JOBS, TRAINING, slots
+from bench.horovod import build
+from bench.plane import Client, Plane, where
+from bench.plane.elastic_master import MANIFESTS, Master
+from bench.plane.installation import Installation
+from bench.plane.kubelet import OURS, PLAIN, Image, Kubelet
 from scheduler.settings import ElasticMaster
-from tests.elastic.horovod import build
-from tests.plane import Client, Plane, where
-from tests.plane.installation import Installation
-from tests.plane.kubelet import OURS, PLAIN, Image, Kubelet
-from tests.stories.elastic.jobs import JOBS, TRAINING, slots
-from tests.stories.elastic.master import MANIFESTS, Master
 
 T = TypeVar("T")
 

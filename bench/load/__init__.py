@@ -1,6 +1,6 @@
 """What a real kube-scheduler does in a second, with and without Gangwright beside it.
 
-Lives here: three measurements on the plane of `tests.plane` (etcd, kube-apiserver, kube-scheduler as they are shipped),
+Lives here: three measurements on the plane of `bench.plane` (etcd, kube-apiserver, kube-scheduler as they are shipped),
 and the pods and groups they submit. Never here: a claim that was not measured in the same run as what it is compared
 with; machines differ, so every last line is a ratio.
 

@@ -14,7 +14,7 @@ from bench.load import gangs as gangs_room
 from bench.load import throughput as throughput_room
 from bench.load.roads import ROADS
 from bench.load.work import Object
-from tests.plane import PlaneError
+from bench.plane import PlaneError
 
 app = typer.Typer(
     help="A real kube-scheduler with and without Gangwright, measured in one run, on loopback.",

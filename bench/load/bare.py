@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from bench.load.seen import PODS
 from bench.load.work import GATE, Object
-from tests.plane import Client
+from bench.plane import Client
 
 AT_ONCE: Final = 32
 """PATCHes on the wire: as many as the creator of the pods has."""

@@ -11,8 +11,8 @@ from typing import Final
 from bench.load.roads import MANIFESTS
 from bench.load.seen import PODS
 from bench.load.work import NAMESPACE, owner
-from tests.plane import ADMIN, Client, Fleet, Identity, Plane, nodes, where
-from tests.plane.installation import install
+from bench.plane import ADMIN, Client, Fleet, Identity, Plane, nodes, where
+from bench.plane.installation import install
 
 ACCOUNT: Final = "system:serviceaccount:"
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.plane import Plane
+from bench.plane import Plane
 
 TICKS: Final = os.sysconf("SC_CLK_TCK")
 """A second, in the unit of /proc/PID/stat."""

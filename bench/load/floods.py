@@ -21,10 +21,10 @@ from bench.load import cluster, effort, seen, work
 from bench.load.callers import Calls
 from bench.micro import asking
 from bench.micro.children import child, said, started
+from bench.plane import Client, Plane, where
+from bench.plane.installation import Installation
 from bench.report import Spread
-from tests.plane import Client, Plane, where
-from tests.plane.installation import Installation
-from tests.stories.people import binding, role
+from tests.stories.support.people import binding, role
 
 Line = dict[str, Any]
 Urls = Mapping[str, str]

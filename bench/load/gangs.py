@@ -15,7 +15,7 @@ from bench.load.figures import median, medians, order, ratios, rounded
 from bench.load.roads import ROADS, running
 from bench.load.throughput import GRACE, SLOWEST
 from bench.load.work import GROUPS, NAMESPACE, gang, native_objects
-from tests.plane import Client, Plane, where
+from bench.plane import Client, Plane, where
 
 
 async def measure(

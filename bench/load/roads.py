@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.load.work import SCHEDULER
-from tests.plane import Plane
-from tests.plane.installation import GANGWRIGHT, ROOT, SCHEDULER_CONFIG, Installation
+from bench.plane import Plane
+from bench.plane.installation import GANGWRIGHT, ROOT, SCHEDULER_CONFIG, Installation
 
 MANIFESTS: Final = ROOT / "manifests" / "overlays" / "without-gate-policy"
 """Accounts, rights and the policies of trust. Not the policy that adds the gate: here pods come with it or without."""

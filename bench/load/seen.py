@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 from bench.load.work import NAMESPACE
-from tests.plane import Client, watches, where
-from tests.plane.watches import Binds
+from bench.plane import Client, watches, where
+from bench.plane.watches import Binds
 
 BOUND_ONLY: Final = "spec.nodeName!="
 PODS: Final = where("pods", NAMESPACE)

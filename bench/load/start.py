@@ -9,7 +9,7 @@ them, and the one by which a second replica stands by in a cluster.
 
 from typing import Any, Final
 
-from tests.plane import Client, where
+from bench.plane import Client, where
 
 NAMESPACE: Final = "gangwright-system"
 NAME: Final = "gangwright"

@@ -18,7 +18,7 @@ from bench.load.effort import Run
 from bench.load.figures import by_turn, median, medians, order, ratios, rounded
 from bench.load.roads import ROADS, running
 from bench.load.work import Object, gangs
-from tests.plane import Client, NeverCameError, Plane
+from bench.plane import Client, NeverCameError, Plane
 
 GANG: Final = 8
 SLOWEST: Final = 10

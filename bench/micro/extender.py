@@ -25,7 +25,7 @@ from scheduler.service.service import Service
 from scheduler.settings import Log, LogFormat, VerbsServer
 from scheduler.telemetry import log
 from scheduler.telemetry.metrics import Metrics
-from tests.builders import some_amounts
+from tests.support.builders import some_amounts
 
 NODES: Final = 5000
 GANGS: Final = 1000

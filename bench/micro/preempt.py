@@ -14,8 +14,8 @@ from scheduler.model.cluster import Snapshot
 from scheduler.model.preemption_units import Kind, Unit
 from scheduler.model.workload import Gang
 from scheduler.placement.victim_selection import choose
-from tests.builders import a_gang, a_node, a_snapshot
-from tests.placement.crowds import a_unit, filled
+from tests.placement.support.crowds import a_unit, filled
+from tests.support.builders import a_gang, a_node, a_snapshot
 
 NODES = 100
 PODS = 1000

@@ -21,7 +21,7 @@ from scheduler.model import events as ev
 from scheduler.model.demand import Demand
 from scheduler.model.queueing import Order
 from scheduler.model.workload import GangKey, Membership, Phase, Pod, PodKey, Uid, Wish
-from tests.builders import a_node
+from tests.support.builders import a_node
 
 WAITING = 10_000
 BESIDE_STRANGERS = 5_000

@@ -7,7 +7,7 @@ from scheduler.model.demand import Demand
 from scheduler.model.policy import Policy
 from scheduler.model.resources import Amounts
 from scheduler.model.workload import Gang, Strategy
-from tests.builders import a_demand, a_gang, a_node, a_role, a_snapshot, a_taint, some_amounts
+from tests.support.builders import a_demand, a_gang, a_node, a_role, a_snapshot, a_taint, some_amounts
 
 RACK: Final = 20
 """Nodes of a rack."""

@@ -9,9 +9,9 @@ import typer
 
 from bench.ending import run
 from bench.load import cluster
+from bench.plane import PlaneError
 from bench.soak import engine as engine_room
 from bench.soak import plane as plane_room
-from tests.plane import PlaneError
 
 app = typer.Typer(
     help="Memory, events and the end of a Gangwright through which many gangs went.",

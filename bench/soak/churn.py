@@ -33,9 +33,9 @@ from scheduler.model.workload import (
     PodKey,
     Quota,
 )
-from tests.builders import GPU, a_node
-from tests.engine.api import Controller, FakeApi, RefusalError
-from tests.engine.cast import OURS, a_membership, a_pod, an_owner
+from tests.engine.support.api import Controller, FakeApi, RefusalError
+from tests.engine.support.cast import OURS, a_membership, a_pod, an_owner
+from tests.support.builders import GPU, a_node
 
 NODES: Final = 32
 GPUS: Final = 8

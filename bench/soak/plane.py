@@ -14,12 +14,12 @@ from typing import Any, Final
 
 from bench.load import cluster, seen
 from bench.load.work import GPU, NAMESPACE, Object, gang
+from bench.plane import Client, Plane
+from bench.plane.audit import Request
+from bench.plane.installation import EXTENDER, Installation
+from bench.plane.watches import Binds
 from bench.soak import memory
 from bench.soak.mix import Draft, Fate, draft
-from tests.plane import Client, Plane
-from tests.plane.audit import Request
-from tests.plane.installation import EXTENDER, Installation
-from tests.plane.watches import Binds
 
 ALIVE: Final = 200
 """Gangs at a time at most."""

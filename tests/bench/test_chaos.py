@@ -12,8 +12,8 @@ import pytest
 from bench.chaos import faults, jobs
 from bench.chaos.accounts import GANG, PARTLY, QUORUM, SEAT, Accountant
 from bench.chaos.keeper import Probe
-from tests.manifests.rendering import containers
-from tests.plane.nodes import node
+from bench.plane.nodes import node
+from tests.manifests.support.rendering import containers
 
 ROOM = {"cpu": "8", "pods": "110", "nvidia.com/gpu": "8"}
 NODES = [node(name, room=ROOM, labels={}) for name in ("n", "m")]

@@ -19,7 +19,7 @@ from bench.elastic.overhead import (
     summary,
     who_ended,
 )
-from tests.plane.errors import NotReadyError
+from bench.plane.errors import NotReadyError
 
 MINUTE = Look(100.0, 160.0, training=1.8, agents=0.0)
 

@@ -11,7 +11,7 @@ from bench.elastic.following import Output, parsed
 from bench.elastic.roads.ours import spent
 from bench.elastic.roads.turn import Turn
 from bench.elastic.steps import Change, Idle
-from tests.plane import NeverCameError
+from bench.plane import NeverCameError
 
 ENTERED = "gangwright: job-1: round 2: rank 0 of 2, learning rate × 2, step 41 (doorstep 12 ms, init 70 ms, {} 30 ms)"
 

@@ -4,7 +4,7 @@ import pytest
 
 from bench.micro import preempt, world
 from scheduler.placement.victim_selection import choose
-from tests.builders import a_gang
+from tests.support.builders import a_gang
 
 
 @pytest.mark.parametrize("priorities", preempt.PRIORITIES)

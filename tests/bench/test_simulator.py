@@ -15,7 +15,7 @@ from scheduler.model.policy import Policy
 from scheduler.model.queueing import Backfill
 from scheduler.model.workload import PodKey
 from tests.bench import oracle
-from tests.ledger.invariants import broken
+from tests.ledger.support.invariants import broken
 
 FREE = Policy(backfill=Backfill.FREE)
 STRICT = Policy(backfill=Backfill.NONE)

@@ -8,10 +8,10 @@ import pytest
 
 from bench.load import cluster
 from bench.load.work import GPU
+from bench.plane.audit import Request
 from bench.soak import census, churn, engine, memory, mix, plane
 from scheduler.engine.preemption_candidates import SPARE
-from tests.ledger.invariants import broken
-from tests.plane.audit import Request
+from tests.ledger.support.invariants import broken
 
 
 @dataclass

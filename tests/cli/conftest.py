@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.cli.speaking import Cluster
+from tests.cli.support.speaking import Cluster
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from copy import deepcopy
 import pytest
 
 from scheduler.cli.submission import PRIORITIES
-from tests.cli.manifests import OURS, a_job
-from tests.cli.speaking import DISCOVERY, TEAM
+from tests.cli.support.manifests import OURS, a_job
+from tests.cli.support.speaking import DISCOVERY, TEAM
 
 TERM = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {}}
 REQUIRED = {"requiredDuringSchedulingIgnoredDuringExecution": [TERM]}

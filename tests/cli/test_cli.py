@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 import scheduler
 from scheduler.cli.command_line import app
 from scheduler.cli.commands import TABLE
-from tests.cli.speaking import say
-from tests.kube.kubeconfig import kubeconfig
+from tests.cli.support.speaking import say
+from tests.kube.support.kubeconfig import kubeconfig
 
 ROOT = Path(__file__).parents[2]
 
@@ -167,7 +167,7 @@ def test_wrong_words_are_named_in_one_line(case: str, tmp_path: Path):
 @pytest.mark.plane
 async def test_ungate_lets_every_gated_pod_go(plane, api, namespace):
     """Pods with our gate lose it and nothing else; `--dry-run` only names them."""
-    from tests.plane import where
+    from bench.plane import where
 
     gates = [{"name": "gangwright.io/planned"}, {"name": "example.com/other"}]
     containers = [{"name": "c", "image": "none"}]

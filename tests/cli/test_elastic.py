@@ -6,9 +6,9 @@ import pytest
 
 from scheduler.elastic.job.status import Barred, Member, Phase, Status
 from scheduler.elastic.job.status_json import encode_status
-from tests.cli.speaking import DISCOVERY, say
-from tests.elastic.controller.house import TEMPLATE
-from tests.kube.api_server import Refuse
+from tests.cli.support.speaking import DISCOVERY, say
+from tests.elastic.controller.support.house import TEMPLATE
+from tests.kube.support.api_server import Refuse
 
 JOBS = "/apis/gangwright.io/v1alpha1/namespaces/team/elasticjobs"
 

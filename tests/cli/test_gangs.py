@@ -13,9 +13,9 @@ import yaml
 from scheduler.cli.gangs import preempted
 from scheduler.cli.screen import as_yaml
 from scheduler.status.schemas import PreemptedRow
-from tests.cli.manifests import a_job
-from tests.cli.speaking import CONFIG_MAPS, JOBS
-from tests.kube.api_server import PODS, Refuse
+from tests.cli.support.manifests import a_job
+from tests.cli.support.speaking import CONFIG_MAPS, JOBS
+from tests.kube.support.api_server import PODS, Refuse
 
 EVERY_JOB = "/apis/batch/v1/jobs"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/gangwright-system/leases"
@@ -249,8 +249,8 @@ async def test_nodes_that_may_not_be_read(cluster):
 @pytest.mark.slow
 def test_a_cluster_that_is_not_there(tmp_path):
     """An API server that does not answer is named, with what to try: exit code 2, no traceback."""
-    from tests.cli.speaking import say
-    from tests.kube.kubeconfig import kubeconfig
+    from tests.cli.support.speaking import say
+    from tests.kube.support.kubeconfig import kubeconfig
 
     said = say("list", "--kubeconfig", kubeconfig(tmp_path, "http://127.0.0.1:1"))
 

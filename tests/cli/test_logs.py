@@ -10,7 +10,7 @@ import pytest
 
 from scheduler.cli import logs
 from scheduler.cli.logs import LONGEST, Place, colour, lines
-from tests.cli.speaking import BREAK
+from tests.cli.support.speaking import BREAK
 
 
 async def test_all_members_with_their_names(cluster):

@@ -12,13 +12,13 @@ from scheduler.errors import GangwrightError
 from scheduler.model.decision import TEXT, Reason
 from scheduler.model.events import LostSight, SawAgain
 from scheduler.status.operator_api import Drained, Moved, OperatorError, Trial, cannot_tell
-from tests.cli.manifests import a_job
-from tests.cli.speaking import Cluster
-from tests.kube.api_server import Refuse
-from tests.kube.kubeconfig import kubeconfig
-from tests.status.reviewing import ADMIN, BOB, everybody
-from tests.status.scene import a_scene
-from tests.status.served import served
+from tests.cli.support.manifests import a_job
+from tests.cli.support.speaking import Cluster
+from tests.kube.support.api_server import Refuse
+from tests.kube.support.kubeconfig import kubeconfig
+from tests.status.support.reviewing import ADMIN, BOB, everybody
+from tests.status.support.scene import a_scene
+from tests.status.support.served import served
 
 KEEPER = "token-of-keeper"
 SYSTEM = "/api/v1/namespaces/gangwright-system/pods"
@@ -134,7 +134,7 @@ async def test_the_service_answers_list(door, service):
 
 async def test_the_url_may_stand_in_the_environment(door, service):
     """$GANGWRIGHT_SERVER is as good as the flag."""
-    from tests.cli.speaking import say
+    from tests.cli.support.speaking import say
 
     said = await asyncio.to_thread(say, "queue", KUBECONFIG=door.kubeconfig, GANGWRIGHT_SERVER=service.url)
 

@@ -72,7 +72,7 @@ async def test_no_number(cluster, job, asked):
 
 async def test_no_job(cluster):
     """Nothing of that name: exit code 1."""
-    from tests.kube.api_server import Refuse
+    from tests.kube.support.api_server import Refuse
 
     cluster.refusals.append(Refuse(404))
     said = await cluster.say("resize", "team/none", "3")

@@ -5,7 +5,7 @@ import pytest
 import yaml
 
 from scheduler.cli.submission import PRIORITIES
-from tests.cli.manifests import OURS, a_job
+from tests.cli.support.manifests import OURS, a_job
 
 
 async def test_a_job_that_fits_starts_now(cluster, write):

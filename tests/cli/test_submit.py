@@ -5,9 +5,9 @@ import json
 
 import pytest
 
-from tests.cli.manifests import OURS, a_job
-from tests.cli.speaking import JOBS, TEAM
-from tests.kube.api_server import Refuse
+from tests.cli.support.manifests import OURS, a_job
+from tests.cli.support.speaking import JOBS, TEAM
+from tests.kube.support.api_server import Refuse
 
 
 async def test_what_is_written_is_applied(cluster, write):

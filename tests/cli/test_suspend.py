@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.cli.manifests import a_job
-from tests.cli.speaking import JOB_SETS, JOBS
-from tests.kube.api_server import Refuse
+from tests.cli.support.manifests import a_job
+from tests.cli.support.speaking import JOB_SETS, JOBS
+from tests.kube.support.api_server import Refuse
 
 
 def put(cluster, job, *, path=JOBS, **meta):

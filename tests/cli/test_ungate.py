@@ -13,8 +13,8 @@ from scheduler.kube import listing
 from scheduler.kube.client import Client
 from scheduler.kube.credentials import find_access
 from tests.cli.test_cli import gangwright
-from tests.kube.api_server import PODS, ApiServer, Refuse, status_body
-from tests.kube.kubeconfig import kubeconfig
+from tests.kube.support.api_server import PODS, ApiServer, Refuse, status_body
+from tests.kube.support.kubeconfig import kubeconfig
 
 TEAM = "/api/v1/namespaces/team/pods"
 JOBS = "/apis/batch/v1/namespaces/team/jobs"
@@ -269,7 +269,7 @@ async def test_a_pod_that_cannot_be_read_is_told(api, client, gates):
 
 async def test_a_second_try_is_told_to_a_person(api, tmp_path):
     """In a line that he can read, and not as a program's JSON."""
-    from tests.cli.speaking import say
+    from tests.cli.support.speaking import say
 
     api.holds("p1")
     api.refusals.append(Refuse(503))

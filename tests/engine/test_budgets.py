@@ -12,13 +12,13 @@ from scheduler.model.demand import Operator, Requirement
 from scheduler.model.events import FailureKind
 from scheduler.model.policy import Policy
 from scheduler.model.workload import Budget, Pod
-from tests.builders import a_node
-from tests.engine.api import Controller
-from tests.engine.cast import a_gang_of_pods, a_membership, a_pod, an_owner
-from tests.engine.freeing import a_job, a_stage, evicted, important
-from tests.engine.stage import POLICY as PLAIN
-from tests.engine.stage import seats
-from tests.engine.world import World
+from tests.engine.support.api import Controller
+from tests.engine.support.cast import a_gang_of_pods, a_membership, a_pod, an_owner
+from tests.engine.support.freeing import a_job, a_stage, evicted, important
+from tests.engine.support.stage import POLICY as PLAIN
+from tests.engine.support.stage import seats
+from tests.engine.support.world import World
+from tests.support.builders import a_node
 
 POLICY = Policy(timeout=60.0)
 

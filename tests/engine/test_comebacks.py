@@ -5,11 +5,11 @@ import pytest
 from scheduler.ledger.preemption_history import LEFT_ALONE, SPARED, SparedOwners
 from scheduler.model.decision import Reason
 from scheduler.model.workload import GangKey, Owner, Pod
-from tests.engine.api import Controller
-from tests.engine.cast import a_gang_of_pods, a_pod, an_owner
-from tests.engine.freeing import a_stage, evicted, important
-from tests.engine.stage import POLICY, seats
-from tests.engine.world import World
+from tests.engine.support.api import Controller
+from tests.engine.support.cast import a_gang_of_pods, a_pod, an_owner
+from tests.engine.support.freeing import a_stage, evicted, important
+from tests.engine.support.stage import POLICY, seats
+from tests.engine.support.world import World
 
 DEFAULT = "default-scheduler"
 COOLDOWN = POLICY.preemption_cooldown

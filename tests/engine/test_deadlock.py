@@ -11,8 +11,8 @@ from scheduler.model.demand import Demand
 from scheduler.model.effects import Effect, Ungate
 from scheduler.model.policy import Policy
 from scheduler.model.workload import Phase, Pod, PodKey, Uid
-from tests.engine.cast import a_membership
-from tests.ledger.invariants import broken
+from tests.engine.support.cast import a_membership
+from tests.ledger.support.invariants import broken
 
 JOBS = "abcd"
 LEARNERS = 4

@@ -5,11 +5,11 @@ made.
 import pytest
 
 from scheduler.model.workload import GangKey
-from tests.builders import a_node
-from tests.engine.api import Controller
-from tests.engine.cast import a_gang_of_pods, a_pod, an_owner
-from tests.engine.stage import a_set, a_world, seats
-from tests.engine.world import World
+from tests.engine.support.api import Controller
+from tests.engine.support.cast import a_gang_of_pods, a_pod, an_owner
+from tests.engine.support.stage import a_set, a_world, seats
+from tests.engine.support.world import World
+from tests.support.builders import a_node
 
 BIG = GangKey("default", "big")
 

@@ -12,12 +12,12 @@ from scheduler.model.effects import Evict
 from scheduler.model.policy import Policy
 from scheduler.model.queueing import Share
 from scheduler.model.workload import Phase, Strategy
-from tests.builders import GPU, a_node
-from tests.engine.api import Controller
-from tests.engine.cast import a_gang_of_pods, a_membership, a_pod, an_owner
-from tests.engine.stage import a_set, a_world, nodes_of, seats
-from tests.engine.world import World
-from tests.ledger.invariants import broken
+from tests.engine.support.api import Controller
+from tests.engine.support.cast import a_gang_of_pods, a_membership, a_pod, an_owner
+from tests.engine.support.stage import a_set, a_world, nodes_of, seats
+from tests.engine.support.world import World
+from tests.ledger.support.invariants import broken
+from tests.support.builders import GPU, a_node
 
 CEILING = Policy(shares={"default": Share(ceiling=((GPU, 4),))})
 

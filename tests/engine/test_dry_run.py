@@ -13,12 +13,12 @@ from scheduler.model.decision import Place, Reason, Refuse, Wait
 from scheduler.model.preemption_units import Preempt
 from scheduler.model.queueing import Backfill, Reservation, Share
 from scheduler.model.workload import Pod, PodKey, Uid
-from tests.builders import GPU
-from tests.engine.cast import a_gang_of_pods, a_membership, a_pod
-from tests.engine.situations import a_situation, newcomers, thought_of
-from tests.engine.stage import POLICY, a_world
-from tests.engine.world import World
-from tests.ledger.invariants import broken
+from tests.engine.support.cast import a_gang_of_pods, a_membership, a_pod
+from tests.engine.support.situations import a_situation, newcomers, thought_of
+from tests.engine.support.stage import POLICY, a_world
+from tests.engine.support.world import World
+from tests.ledger.support.invariants import broken
+from tests.support.builders import GPU
 
 CASES = 200
 EACH = 100

@@ -15,10 +15,10 @@ from scheduler.ledger.runtimes import Reach
 from scheduler.ledger.verdict import Verdict
 from scheduler.model.decision import LASTING, Reason, Shortfall, Wait
 from scheduler.model.workload import GangKey
-from tests.builders import a_gang
-from tests.engine.cast import a_gang_of_pods
-from tests.engine.stage import a_world
-from tests.ledger.invariants import broken
+from tests.engine.support.cast import a_gang_of_pods
+from tests.engine.support.stage import a_world
+from tests.ledger.support.invariants import broken
+from tests.support.builders import a_gang
 
 T = TypeVar("T")
 

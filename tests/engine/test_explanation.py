@@ -7,10 +7,10 @@ from scheduler.model.decision import Reason, Wait
 from scheduler.model.policy import Policy
 from scheduler.model.queueing import Share
 from scheduler.model.workload import GangKey
-from tests.builders import GPU, some_nodes
-from tests.engine.cast import a_gang_of_pods
-from tests.engine.stage import POLICY, a_world
-from tests.engine.world import World
+from tests.engine.support.cast import a_gang_of_pods
+from tests.engine.support.stage import POLICY, a_world
+from tests.engine.support.world import World
+from tests.support.builders import GPU, some_nodes
 
 
 def inquired(world: World, name: str) -> Found:

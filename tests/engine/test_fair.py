@@ -11,8 +11,8 @@ from scheduler.model import events as ev
 from scheduler.model.policy import Policy
 from scheduler.model.queueing import Order, Share
 from scheduler.model.workload import Phase, Pod
-from tests.builders import a_node
-from tests.engine.cast import a_gang_of_pods
+from tests.engine.support.cast import a_gang_of_pods
+from tests.support.builders import a_node
 
 GPUS = 8
 NODES = 3

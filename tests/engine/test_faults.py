@@ -6,9 +6,9 @@ from scheduler.engine import Engine, Fault, cycle
 from scheduler.ledger.fault_isolation import broke
 from scheduler.model import events as ev
 from scheduler.model.policy import Policy
-from tests.builders import a_node
-from tests.engine.cast import a_gang_of_pods
-from tests.engine.world import World
+from tests.engine.support.cast import a_gang_of_pods
+from tests.engine.support.world import World
+from tests.support.builders import a_node
 
 
 @pytest.mark.parametrize("step", ["about", "about_room", "_taken"])

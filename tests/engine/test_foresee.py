@@ -8,9 +8,9 @@ from scheduler.engine.explanation import foresee
 from scheduler.model.events import PodSeen
 from scheduler.model.policy import Policy
 from scheduler.model.queueing import Share
-from tests.builders import GPU
-from tests.engine.cast import a_gang_of_pods
-from tests.engine.stage import a_world
+from tests.engine.support.cast import a_gang_of_pods
+from tests.engine.support.stage import a_world
+from tests.support.builders import GPU
 
 HOUR = 3600.0
 

@@ -6,10 +6,10 @@ from scheduler.engine import equivalence as shapes_module
 from scheduler.engine import preemption_candidates
 from scheduler.engine.equivalence import Shapes
 from scheduler.model.decision import Reason, Wait
-from tests.builders import a_gang
-from tests.engine.cast import a_gang_of_pods
-from tests.engine.stage import a_world
-from tests.engine.world import World
+from tests.engine.support.cast import a_gang_of_pods
+from tests.engine.support.stage import a_world
+from tests.engine.support.world import World
+from tests.support.builders import a_gang
 
 FENCES = 4
 """None and the newest, each for those who are short of it and for those who are not."""

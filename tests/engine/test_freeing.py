@@ -15,13 +15,13 @@ from scheduler.model.events import EffectDone, FailureKind, Tick
 from scheduler.model.preemption_units import Preempt
 from scheduler.model.queueing import Share
 from scheduler.model.workload import GiveWay, Phase
-from tests.builders import GPU, a_node
-from tests.engine.accountant import overdrawn
-from tests.engine.api import Controller
-from tests.engine.cast import a_gang_of_pods, a_membership, a_pod, an_owner
-from tests.engine.freeing import GRACE, a_stage, evicted, important
-from tests.engine.stage import POLICY, a_set, nodes_of, seats
-from tests.engine.world import World
+from tests.engine.support.accountant import overdrawn
+from tests.engine.support.api import Controller
+from tests.engine.support.cast import a_gang_of_pods, a_membership, a_pod, an_owner
+from tests.engine.support.freeing import GRACE, a_stage, evicted, important
+from tests.engine.support.stage import POLICY, a_set, nodes_of, seats
+from tests.engine.support.world import World
+from tests.support.builders import GPU, a_node
 
 # ── who leaves ───────────────────────────────────────────────────────────────────────────────────────────────
 

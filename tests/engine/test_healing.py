@@ -9,12 +9,12 @@ from scheduler.model.decision import TEXT, Reason
 from scheduler.model.effects import Announce, Evict
 from scheduler.model.policy import Policy
 from scheduler.model.workload import OnMemberLoss, Phase, Pod
-from tests.builders import a_node
-from tests.engine.api import Controller
-from tests.engine.cast import a_membership, a_pod, an_owner
-from tests.engine.stage import POLICY, a_set, a_world, nodes_of, seats
-from tests.engine.world import World
-from tests.ledger.invariants import broken
+from tests.engine.support.api import Controller
+from tests.engine.support.cast import a_membership, a_pod, an_owner
+from tests.engine.support.stage import POLICY, a_set, a_world, nodes_of, seats
+from tests.engine.support.world import World
+from tests.ledger.support.invariants import broken
+from tests.support.builders import a_node
 
 WHOLE = 10.0
 """Seconds after which a gang that lost a node is whole again, once that is known."""

@@ -15,13 +15,13 @@ from hypothesis import Phase as Stage
 from hypothesis.stateful import run_state_machine_as_test
 
 from scheduler.engine import SCORES_KEPT
-from tests.builders import a_node
-from tests.engine import accountant
-from tests.engine.cast import a_gang_of_pods, an_owner
-from tests.engine.machine import Gangs
-from tests.engine.walks import told_by_a_walk, walk
-from tests.engine.wishes import POLICY
-from tests.engine.world import World
+from tests.engine.support import accountant
+from tests.engine.support.cast import a_gang_of_pods, an_owner
+from tests.engine.support.machine import Gangs
+from tests.engine.support.walks import told_by_a_walk, walk
+from tests.engine.support.wishes import POLICY
+from tests.engine.support.world import World
+from tests.support.builders import a_node
 
 STEPS = int(os.environ.get("GANGWRIGHT_STEPS", "20000"))
 IN_A_ROW = 50
@@ -67,7 +67,7 @@ def test_equal_events_give_equal_effects_in_every_process() -> None:
     """I13: the order in which a process keeps its sets decides nothing; compared across hash seeds."""
     digests = {
         subprocess.run(
-            [sys.executable, "-m", "tests.engine.transcript", "7", "300"],
+            [sys.executable, "-m", "tests.engine.support.transcript", "7", "300"],
             env={**os.environ, "PYTHONHASHSEED": seed},
             cwd=Path(__file__).parents[2],
             capture_output=True,

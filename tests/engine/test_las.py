@@ -12,10 +12,10 @@ from scheduler.model.policy import Policy
 from scheduler.model.queueing import Order, Share
 from scheduler.model.workload import GangKey, GiveWay, Pod
 from scheduler.placement import order
-from tests.builders import GPU, a_node
-from tests.engine.api import Controller
-from tests.engine.cast import a_membership, a_pod, an_owner
-from tests.engine.world import World
+from tests.engine.support.api import Controller
+from tests.engine.support.cast import a_membership, a_pod, an_owner
+from tests.engine.support.world import World
+from tests.support.builders import GPU, a_node
 
 QUANTUM = 10.0
 BIRTHS = st.integers(0, 5).map(float)

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from scheduler.ledger.gang import Step
-from tests.engine.cast import with_membership
-from tests.engine.freeing import a_stage, evicted, important
-from tests.engine.stage import a_set, seats
-from tests.engine.world import World
+from tests.engine.support.cast import with_membership
+from tests.engine.support.freeing import a_stage, evicted, important
+from tests.engine.support.stage import a_set, seats
+from tests.engine.support.world import World
 
 
 def a_gang_that_lost_a_node(*gpus: int) -> World:

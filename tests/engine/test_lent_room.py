@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from scheduler.model.queueing import Share
-from tests.builders import GPU
-from tests.engine.cast import a_gang_of_pods, a_pod
-from tests.engine.freeing import a_stage, told
-from tests.engine.stage import POLICY, seats
+from tests.engine.support.cast import a_gang_of_pods, a_pod
+from tests.engine.support.freeing import a_stage, told
+from tests.engine.support.stage import POLICY, seats
+from tests.support.builders import GPU
 
 LENT: Mapping[str, Share] = {"default": Share(((GPU, 2),)), "lab": Share(((GPU, 2),))}
 

@@ -15,10 +15,10 @@ from scheduler.model.policy import Policy
 from scheduler.model.queueing import Backfill
 from scheduler.model.verbs import FilterCall, PreemptCall, Refused, Victims
 from scheduler.model.workload import Phase
-from tests.engine.cast import a_gang_of_pods, a_pod
-from tests.engine.kube_scheduler import APART
-from tests.engine.stage import POLICY, a_world, an_engine, planned, runs
-from tests.engine.world import World
+from tests.engine.support.cast import a_gang_of_pods, a_pod
+from tests.engine.support.kube_scheduler import APART
+from tests.engine.support.stage import POLICY, a_world, an_engine, planned, runs
+from tests.engine.support.world import World
 
 MANY = 1_000
 FULL = "n0"

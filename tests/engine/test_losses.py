@@ -6,10 +6,10 @@ from scheduler.ledger.messages import GaveWay
 from scheduler.model.decision import Reason
 from scheduler.model.effects import Announce, Evict
 from scheduler.model.workload import GangKey, Phase
-from tests.engine.cast import a_gang_of_pods, a_pod, an_owner
-from tests.engine.freeing import GRACE, a_job, a_stage, important
-from tests.engine.stage import a_set, seats
-from tests.engine.world import World
+from tests.engine.support.cast import a_gang_of_pods, a_pod, an_owner
+from tests.engine.support.freeing import GRACE, a_job, a_stage, important
+from tests.engine.support.stage import a_set, seats
+from tests.engine.support.world import World
 
 TEXT = "the pod gives way to a gang that goes before it"
 

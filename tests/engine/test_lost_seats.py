@@ -11,13 +11,13 @@ from scheduler.model.decision import Reason
 from scheduler.model.demand import TaintEffect
 from scheduler.model.effects import Evict
 from scheduler.model.workload import OwnerTraits, Phase, Strategy
-from tests.builders import a_node, a_taint
-from tests.engine.api import Controller
-from tests.engine.cast import a_gang_of_pods, a_membership, a_pod, an_owner
-from tests.engine.freeing import a_stage, important
-from tests.engine.stage import POLICY, a_gang_on_its_way, a_set, a_world, nodes_of, seats
-from tests.engine.world import World
-from tests.ledger.invariants import broken
+from tests.engine.support.api import Controller
+from tests.engine.support.cast import a_gang_of_pods, a_membership, a_pod, an_owner
+from tests.engine.support.freeing import a_stage, important
+from tests.engine.support.stage import POLICY, a_gang_on_its_way, a_set, a_world, nodes_of, seats
+from tests.engine.support.world import World
+from tests.ledger.support.invariants import broken
+from tests.support.builders import a_node, a_taint
 
 FOREVER = 1e9
 SILENT = [a_taint(UNREACHABLE, effect=effect) for effect in (TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE)]

@@ -5,10 +5,10 @@ from dataclasses import replace
 from scheduler.model.decision import Reason
 from scheduler.model.effects import Nominate, Ungate, WritePlan
 from scheduler.model.workload import Phase, Pin
-from tests.builders import a_node, some_nodes
-from tests.engine.cast import a_gang_of_pods, a_membership, a_pod, with_membership
-from tests.engine.stage import a_set, a_world, nodes_of, seats
-from tests.engine.world import World
+from tests.engine.support.cast import a_gang_of_pods, a_membership, a_pod, with_membership
+from tests.engine.support.stage import a_set, a_world, nodes_of, seats
+from tests.engine.support.world import World
+from tests.support.builders import a_node, some_nodes
 
 # ── the main road ────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 from scheduler.model.policy import Policy
 from scheduler.model.queueing import Backfill, Order, Reclaim
-from tests.builders import a_node
-from tests.engine.cast import a_gang_of_pods
-from tests.engine.machine import Gangs
-from tests.engine.wishes import Rules, Wanted
-from tests.engine.world import World
+from tests.engine.support.cast import a_gang_of_pods
+from tests.engine.support.machine import Gangs
+from tests.engine.support.wishes import Rules, Wanted
+from tests.engine.support.world import World
+from tests.support.builders import a_node
 
 
 def wanted(count: int, gpu: int, kind: str, priority: int) -> Wanted:

@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 from scheduler.model.decision import Reason
-from tests.engine.api import Controller
-from tests.engine.cast import a_membership, a_pod, an_owner
-from tests.engine.kube_scheduler import APART
-from tests.engine.stage import a_world, seats
-from tests.engine.world import World
+from tests.engine.support.api import Controller
+from tests.engine.support.cast import a_membership, a_pod, an_owner
+from tests.engine.support.kube_scheduler import APART
+from tests.engine.support.stage import a_world, seats
+from tests.engine.support.world import World
 
 
 def apart(

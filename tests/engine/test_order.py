@@ -10,8 +10,8 @@ from scheduler.engine import Engine, Question, decide
 from scheduler.model.decision import Decision, Place
 from scheduler.model.effects import Effect
 from scheduler.model.events import PodSeen
-from tests.engine.cast import a_gang_of_pods
-from tests.engine.stage import a_world
+from tests.engine.support.cast import a_gang_of_pods
+from tests.engine.support.stage import a_world
 
 stories = st.lists(
     st.one_of(

@@ -11,7 +11,7 @@ from scheduler.model.demand import Demand
 from scheduler.model.policy import Policy
 from scheduler.model.verbs import PreemptCall, Victims
 from scheduler.model.workload import Membership, Phase, Pod, PodKey, Uid
-from tests.engine.cast import a_membership
+from tests.engine.support.cast import a_membership
 
 NEEDS = Demand((("nvidia.com/gpu", 1), ("pods", 1)))
 

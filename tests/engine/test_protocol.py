@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.engine.protocol import Protocol, explore, start
+from tests.engine.support.protocol import Protocol, explore, start
 
 
 @pytest.mark.slow

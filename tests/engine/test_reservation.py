@@ -7,9 +7,9 @@ from scheduler.ledger import conditions
 from scheduler.ledger.runtimes import Reach
 from scheduler.model.decision import Reason, Wait
 from scheduler.model.queueing import Backfill, Reservation
-from tests.engine.cast import a_gang_of_pods
-from tests.engine.honest import Coming, Day, a_day
-from tests.engine.stage import a_world, seats
+from tests.engine.support.cast import a_gang_of_pods
+from tests.engine.support.honest import Coming, Day, a_day
+from tests.engine.support.stage import a_world, seats
 
 HALF = Coming(0, 2, 1, 100, 100)
 WHOLE = Coming(1, 4, 1, 50, 50)

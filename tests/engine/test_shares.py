@@ -7,10 +7,10 @@ import pytest
 from scheduler.model.policy import Policy
 from scheduler.model.queueing import Reclaim, Share
 from scheduler.model.workload import Strategy
-from tests.builders import a_node
-from tests.engine.api import Controller
-from tests.engine.cast import a_gang_of_pods, a_membership, a_pod, an_owner
-from tests.engine.world import World
+from tests.engine.support.api import Controller
+from tests.engine.support.cast import a_gang_of_pods, a_membership, a_pod, an_owner
+from tests.engine.support.world import World
+from tests.support.builders import a_node
 
 GPU = "nvidia.com/gpu"
 HALF = Share(guaranteed=((GPU, 4),))

@@ -14,9 +14,9 @@ from scheduler.model.preemption_units import Preempt
 from scheduler.model.queueing import Share
 from scheduler.model.verbs import FilterCall
 from scheduler.model.workload import PodKey
-from tests.builders import GPU
-from tests.engine.cast import a_gang_of_pods, a_pod
-from tests.engine.stage import an_engine, planned, runs
+from tests.engine.support.cast import a_gang_of_pods, a_pod
+from tests.engine.support.stage import an_engine, planned, runs
+from tests.support.builders import GPU
 
 
 def test_who_waits_for_others_to_leave_topples_no_plan() -> None:

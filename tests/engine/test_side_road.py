@@ -6,8 +6,8 @@ from scheduler.model.decision import TEXT, Reason
 from scheduler.model.effects import Announce, Nominate, Ungate, WritePlan
 from scheduler.model.verbs import Allowed, Failed, PreemptCall, PrioritizeCall, Refused, Victims
 from scheduler.model.workload import Phase, PodKey, Uid
-from tests.engine.cast import a_gang_of_pods, a_pod, an_owner
-from tests.engine.stage import POLICY, a_gang_on_its_way, a_set, a_world, asked, nodes_of, seats
+from tests.engine.support.cast import a_gang_of_pods, a_pod, an_owner
+from tests.engine.support.stage import POLICY, a_gang_on_its_way, a_set, a_world, asked, nodes_of, seats
 
 # ── the side road ────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from scheduler.model.workload import Phase
-from tests.engine.cast import a_gang_of_pods, an_owner, traits_of
-from tests.engine.stage import a_world, nodes_of
-from tests.ledger.invariants import broken
+from tests.engine.support.cast import a_gang_of_pods, an_owner, traits_of
+from tests.engine.support.stage import a_world, nodes_of
+from tests.ledger.support.invariants import broken
 
 
 def run(world) -> None:

@@ -7,10 +7,10 @@ import pytest
 from scheduler.ledger.preemption import SPARED
 from scheduler.ledger.suspended_jobs import EVERY
 from scheduler.model.effects import ResumeJob, SuspendJob
-from tests.engine.api import Controller
-from tests.engine.freeing import GRACE, a_job, a_stage, evicted, important
-from tests.engine.stage import POLICY, seats
-from tests.engine.world import World
+from tests.engine.support.api import Controller
+from tests.engine.support.freeing import GRACE, a_job, a_stage, evicted, important
+from tests.engine.support.stage import POLICY, seats
+from tests.engine.support.world import World
 
 
 def test_a_job_is_suspended_and_comes_back() -> None:

@@ -23,9 +23,9 @@ from scheduler.model.queueing import Backfill
 from scheduler.model.workload import GangKey, Phase, Pod, Strategy, Wish
 from scheduler.placement import planner
 from scheduler.placement.seating import describe
-from tests.builders import a_demand, a_gang, a_node, a_role, a_snapshot, some_amounts
-from tests.engine.cast import a_gang_of_pods, with_membership
-from tests.engine.stage import an_engine, runs
+from tests.engine.support.cast import a_gang_of_pods, with_membership
+from tests.engine.support.stage import an_engine, runs
+from tests.support.builders import a_demand, a_gang, a_node, a_role, a_snapshot, some_amounts
 
 MANY = 1_000
 GPUS = 4

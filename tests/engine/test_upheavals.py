@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from tests.engine.upheavals import EVERYTHING, Upheavals, walk
+from tests.engine.support.upheavals import EVERYTHING, Upheavals, walk
 
 STEPS = int(os.environ.get("GANGWRIGHT_STEPS", "20000"))
 WALK = 300

@@ -16,8 +16,8 @@ from scheduler.model.verbs import Refused
 from scheduler.serving import middleware
 from scheduler.settings import VerbsServer
 from scheduler.telemetry.metrics import Metrics
-from tests.extender.raw import Raw, request
-from tests.extender.scripted import Scripted, extender_args
+from tests.extender.support.raw import Raw, request
+from tests.extender.support.scripted import Scripted, extender_args
 from tests.extender.test_wire import preempt_args
 
 ECHO = {

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
+from bench.plane import certificates
 from scheduler.errors import SettingsError
 from scheduler.serving.tls import LOOK_EVERY, Identity, names
 from scheduler.settings import VerbsServer
 from scheduler.telemetry.metrics import Metrics
-from tests.extender.raw import Raw, request
-from tests.extender.scripted import extender_args
+from tests.extender.support.raw import Raw, request
+from tests.extender.support.scripted import extender_args
 from tests.extender.test_app import served
-from tests.plane import certificates
 
 
 @pytest.fixture(scope="module")

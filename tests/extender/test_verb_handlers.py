@@ -9,7 +9,7 @@ from scheduler.extender.wire import WireError
 from scheduler.model.decision import TEXT, Reason
 from scheduler.model.verbs import Allowed, Failed, FilterCall, Refused, Victims
 from scheduler.model.workload import PodKey, Uid
-from tests.extender.scripted import Scripted, a_pod, extender_args
+from tests.extender.support.scripted import Scripted, a_pod, extender_args
 from tests.extender.test_wire import preempt_args
 
 THE_CALL = FilterCall(

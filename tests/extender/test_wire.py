@@ -12,7 +12,7 @@ from scheduler.extender.byte_cache import LONG, ByteCache
 from scheduler.model.decision import TEXT, Reason
 from scheduler.model.verbs import Allowed, Failed, FilterCall, PreemptCall, PrioritizeCall, Refused, Victims
 from scheduler.model.workload import PodKey, Uid
-from tests.extender.scripted import a_pod, extender_args
+from tests.extender.support.scripted import a_pod, extender_args
 
 KEY = PodKey("team-a", "train-0")
 names = st.text(st.characters(codec="utf-8"), max_size=12)

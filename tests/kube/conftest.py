@@ -6,8 +6,8 @@ import pytest
 
 from scheduler.kube.client import Client
 from scheduler.kube.credentials import find_access
-from tests.kube.api_server import ApiServer
-from tests.kube.kubeconfig import kubeconfig
+from tests.kube.support.api_server import ApiServer
+from tests.kube.support.kubeconfig import kubeconfig
 
 
 @pytest.fixture

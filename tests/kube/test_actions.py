@@ -17,7 +17,7 @@ from scheduler.model.effects import Announce, Effect, Evict, Nominate, SetCondit
 from scheduler.model.events import EffectDone, EffectFailed, FailureKind
 from scheduler.model.workload import GangKey, PodKey, Uid
 from scheduler.objects import patches
-from tests.kube.api_server import ApiServer, Refuse, status_body
+from tests.kube.support.api_server import ApiServer, Refuse, status_body
 
 GANG = GangKey("team", "g")
 TEAM = "/api/v1/namespaces/team/pods"

@@ -21,7 +21,7 @@ from scheduler.kube.changes import (
     read_object,
     read_page,
 )
-from tests.kube.follower import Pod, pods
+from tests.kube.support.follower import Pod, pods
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

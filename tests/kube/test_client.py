@@ -11,9 +11,9 @@ from scheduler.kube import client as room
 from scheduler.kube.client import Client
 from scheduler.kube.credentials import find_access
 from scheduler.objects.patches import STRATEGIC
-from tests.kube.api_server import PODS, ApiServer, Refuse, line, status_body
-from tests.kube.follower import Time, until
-from tests.kube.kubeconfig import kubeconfig
+from tests.kube.support.api_server import PODS, ApiServer, Refuse, line, status_body
+from tests.kube.support.follower import Time, until
+from tests.kube.support.kubeconfig import kubeconfig
 
 TABLE = {
     302: errors.KubeError,

@@ -16,9 +16,9 @@ from kubernetes.aio.config import incluster_config
 from scheduler.errors import SettingsError, Unauthorized, Unreachable
 from scheduler.kube.client import Client
 from scheduler.kube.credentials import REREAD, find_access
-from tests.kube.api_server import PODS, ApiServer, Refuse
-from tests.kube.follower import Time
-from tests.kube.kubeconfig import kubeconfig
+from tests.kube.support.api_server import PODS, ApiServer, Refuse
+from tests.kube.support.follower import Time
+from tests.kube.support.kubeconfig import kubeconfig
 
 SECRET = "s3cr3t-t0k3n"
 QUERY = {"limit": "5"}

@@ -8,9 +8,9 @@ from typing import Any
 from scheduler.kube.client import Client
 from scheduler.kube.credentials import find_access
 from scheduler.kube.watch import Freshness, Reflector
-from tests.kube.api_server import PODS, ApiServer, Refuse
-from tests.kube.follower import Cache, Time, following, until
-from tests.kube.kubeconfig import kubeconfig
+from tests.kube.support.api_server import PODS, ApiServer, Refuse
+from tests.kube.support.follower import Cache, Time, following, until
+from tests.kube.support.kubeconfig import kubeconfig
 
 
 @asynccontextmanager

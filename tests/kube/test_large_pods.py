@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.plane import Plane
-from tests.plane.client import where
-from tests.plane.installation import Installation
+from bench.plane import Plane
+from bench.plane.client import where
+from bench.plane.installation import Installation
 
 pytestmark = [
     pytest.mark.plane,

@@ -11,11 +11,11 @@ from scheduler.kube.client import Client
 from scheduler.kube.credentials import find_access
 from scheduler.kube.leader_election import DEADLINE, LeaderElection
 from scheduler.kube.lease_record import LeaseName
-from tests.kube.api_server import Refuse
-from tests.kube.follower import until
-from tests.kube.kubeconfig import kubeconfig
+from tests.kube.support.api_server import Refuse
+from tests.kube.support.follower import until
+from tests.kube.support.kubeconfig import kubeconfig
+from tests.kube.support.writable import Writable
 from tests.kube.test_lease_follower import Steps
-from tests.kube.writable import Writable
 
 LEASES = "/apis/coordination.k8s.io/v1/leases"
 NAME = LeaseName("team", "elastic")

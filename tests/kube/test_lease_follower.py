@@ -10,8 +10,8 @@ from scheduler import errors
 from scheduler.kube.client import Client
 from scheduler.kube.lease_follower import Follower, passed_on
 from scheduler.kube.lease_record import Lease, LeaseName, Meta, Record
-from tests.kube.api_server import ApiServer, Refuse
-from tests.kube.follower import until
+from tests.kube.support.api_server import ApiServer, Refuse
+from tests.kube.support.follower import until
 
 NAME = LeaseName("kube-system", "gangwright")
 COLLECTION = NAME.path.rpartition("/")[0]

@@ -7,8 +7,8 @@ from scheduler import errors
 from scheduler.kube import listing
 from scheduler.kube.client import Client
 from scheduler.kube.listing import Pages, listed
-from tests.kube.api_server import PODS, ApiServer, Refuse
-from tests.kube.follower import Cache, Pod, Time, following, pods, until
+from tests.kube.support.api_server import PODS, ApiServer, Refuse
+from tests.kube.support.follower import Cache, Pod, Time, following, pods, until
 
 LARGE = {"spec": {"node": "n" * 30_000}}
 """An object that only the third limit, of four, has room for."""

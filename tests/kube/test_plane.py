@@ -8,6 +8,11 @@ from time import monotonic
 
 import pytest
 
+from bench.plane.certificates import ADMIN
+from bench.plane.client import Client as Admin
+from bench.plane.client import where
+from bench.plane.control_plane import Plane
+from bench.plane.proxy import Proxy
 from scheduler import errors
 from scheduler.kube.changes import Key, Resource
 from scheduler.kube.client import Client
@@ -16,13 +21,8 @@ from scheduler.kube.lease_follower import Follower
 from scheduler.kube.lease_record import LeaseName
 from scheduler.kube.watch import Reflector
 from scheduler.kube.watch_probe import Pace
-from tests.kube.follower import Cache, Pod, until
-from tests.kube.kubeconfig import kubeconfig
-from tests.plane.certificates import ADMIN
-from tests.plane.client import Client as Admin
-from tests.plane.client import where
-from tests.plane.control_plane import Plane
-from tests.plane.proxy import Proxy
+from tests.kube.support.follower import Cache, Pod, until
+from tests.kube.support.kubeconfig import kubeconfig
 
 pytestmark = pytest.mark.plane
 

@@ -14,9 +14,9 @@ from scheduler.kube.lease_follower import AFTER_FAULT
 from scheduler.kube.retry_backoff import BRIEF
 from scheduler.kube.watch import INACTIVITY, Reflector
 from scheduler.objects.watched_resources import RESOURCES
-from tests.kube.api_server import PODS, ApiServer, Refuse, line
-from tests.kube.follower import Cache, Time, following, pods, until
-from tests.kube.kubeconfig import kubeconfig
+from tests.kube.support.api_server import PODS, ApiServer, Refuse, line
+from tests.kube.support.follower import Cache, Time, following, pods, until
+from tests.kube.support.kubeconfig import kubeconfig
 
 
 @pytest.fixture

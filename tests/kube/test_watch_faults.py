@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from scheduler.kube.client import Client
 from scheduler.kube.credentials import find_access
 from scheduler.kube.watch_probe import Pace
-from tests.kube.api_server import PODS, ApiServer, Refuse
-from tests.kube.follower import Cache, following, until
-from tests.kube.kubeconfig import kubeconfig
+from tests.kube.support.api_server import PODS, ApiServer, Refuse
+from tests.kube.support.follower import Cache, following, until
+from tests.kube.support.kubeconfig import kubeconfig
 
 NAMES = st.sampled_from([f"pod-{number}" for number in range(8)])
 

@@ -12,9 +12,9 @@ from scheduler.kube.client import SPARE, Client
 from scheduler.kube.credentials import find_access
 from scheduler.kube.retry_backoff import LATE
 from scheduler.kube.watch_probe import LOOK, UNGUARDED, Pace, WatchProbe, kept
-from tests.kube.api_server import PODS, ApiServer, Call, Refuse, line
-from tests.kube.follower import Cache, Pod, Time, following, pods, until
-from tests.kube.kubeconfig import kubeconfig
+from tests.kube.support.api_server import PODS, ApiServer, Call, Refuse, line
+from tests.kube.support.follower import Cache, Pod, Time, following, pods, until
+from tests.kube.support.kubeconfig import kubeconfig
 
 QUICK = Pace(quiet=0.03, grace=0.03)
 """Silence is looked into after a moment."""

@@ -2,8 +2,8 @@
 
 from scheduler.model import events as ev
 from scheduler.model.workload import Asleep, GangKey, OwnerTraits
-from tests.engine.cast import a_membership
-from tests.ledger.desk import Desk
+from tests.engine.support.cast import a_membership
+from tests.ledger.support.desk import Desk
 
 
 def a_job(name: str, gang: str = "", uid: str = "") -> ev.OwnerSeen:

@@ -5,8 +5,8 @@ from dataclasses import replace
 from scheduler.ledger import attained_service
 from scheduler.ledger.namespace_usage import ShareUsage
 from scheduler.model.workload import Uid
-from tests.builders import GPU, a_demand
-from tests.engine.cast import a_pod
+from tests.engine.support.cast import a_pod
+from tests.support.builders import GPU, a_demand
 
 
 def test_what_was_saved_is_not_lost() -> None:

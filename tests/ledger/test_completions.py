@@ -6,9 +6,9 @@ import pytest
 
 from scheduler.model import events as ev
 from scheduler.model.workload import Owner, OwnerTraits, Phase
-from tests.engine.cast import a_membership, a_pod, an_owner
-from tests.ledger.desk import Desk
-from tests.ledger.invariants import broken
+from tests.engine.support.cast import a_membership, a_pod, an_owner
+from tests.ledger.support.desk import Desk
+from tests.ledger.support.invariants import broken
 
 JOB = an_owner("Job", "train")
 

@@ -10,8 +10,8 @@ from scheduler.model import events as ev
 from scheduler.model.decision import TEXT, Reason, Shortfall, Wait
 from scheduler.model.effects import Announce, Effect
 from scheduler.model.workload import Complaint, OwnerTraits, Phase
-from tests.engine.cast import a_gang_of_pods, an_owner, with_membership
-from tests.ledger.desk import POLICY, QUICK, Desk, told
+from tests.engine.support.cast import a_gang_of_pods, an_owner, with_membership
+from tests.ledger.support.desk import POLICY, QUICK, Desk, told
 
 SHORT = Shortfall(4, "1 nvidia.com/gpu", "rack", "area-1/rack-2", 3, {"room": 2})
 

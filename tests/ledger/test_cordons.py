@@ -9,7 +9,7 @@ from scheduler.model.demand import Demand, Operator, Requirement, Term, Tolerati
 from scheduler.model.effects import Effect, Evict, Ungate
 from scheduler.model.policy import Policy
 from scheduler.model.workload import Owner, OwnerTraits, Pin, Pod, PodKey, SeatNote, Uid
-from tests.engine.cast import a_membership
+from tests.engine.support.cast import a_membership
 
 CORDON = "node.kubernetes.io/unschedulable"
 TOLERATIONS = {

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from scheduler.model import events as ev
 from scheduler.model.workload import Phase
-from tests.engine.cast import a_gang_of_pods, a_pod
-from tests.ledger.desk import Desk
+from tests.engine.support.cast import a_gang_of_pods, a_pod
+from tests.ledger.support.desk import Desk
 
 
 def test_every_gang_counts_once_where_it_is() -> None:

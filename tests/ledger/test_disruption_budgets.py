@@ -11,7 +11,7 @@ from scheduler.model.demand import Operator, Requirement
 from scheduler.model.workload import Budget, Phase, labels_text, read_labels
 from scheduler.objects import api
 from scheduler.objects.pod_disruption_budgets import budget
-from tests.engine.cast import a_pod
+from tests.engine.support.cast import a_pod
 
 WEB = {"app": "web", "tier": "front"}
 

@@ -9,9 +9,9 @@ from scheduler.model import events as ev
 from scheduler.model.decision import Reason
 from scheduler.model.effects import Announce, Effect
 from scheduler.model.workload import Complaint, GangKey, Group, Owner, OwnerTraits, Phase, Pod
-from tests.engine.cast import a_gang_of_pods, a_membership, a_pod, an_owner, with_membership
-from tests.ledger.desk import Desk
-from tests.ledger.invariants import broken
+from tests.engine.support.cast import a_gang_of_pods, a_membership, a_pod, an_owner, with_membership
+from tests.ledger.support.desk import Desk
+from tests.ledger.support.invariants import broken
 
 FIRST, SECOND = an_owner("Job", "nightly-1"), an_owner("Job", "nightly-2")
 

@@ -11,10 +11,10 @@ from scheduler.model import events as ev
 from scheduler.model.decision import Reason, Refuse
 from scheduler.model.effects import Announce
 from scheduler.model.workload import SeatNote
-from tests.engine.api import pin
-from tests.engine.cast import a_gang_of_pods, an_owner
-from tests.ledger.desk import Desk
-from tests.ledger.invariants import broken
+from tests.engine.support.api import pin
+from tests.engine.support.cast import a_gang_of_pods, an_owner
+from tests.ledger.support.desk import Desk
+from tests.ledger.support.invariants import broken
 
 POISON = "poison"
 

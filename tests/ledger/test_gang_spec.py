@@ -8,8 +8,8 @@ from scheduler.ledger import conditions, gang_spec
 from scheduler.ledger.gang import Spec
 from scheduler.model.decision import Reason, Refuse
 from scheduler.model.workload import Membership, Strategy
-from tests.engine.cast import a_pod
-from tests.ledger.desk import Desk
+from tests.engine.support.cast import a_pod
+from tests.ledger.support.desk import Desk
 from tests.objects.reading import said
 
 OURS = "gangwright.io/"

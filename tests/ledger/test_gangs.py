@@ -10,9 +10,9 @@ from scheduler.model.decision import Reason, Refuse
 from scheduler.model.effects import Announce
 from scheduler.model.policy import Policy
 from scheduler.model.workload import Complaint, GangKey, Group, Phase, Pin, Strategy, gang_of_one
-from tests.engine.cast import a_gang_of_pods, a_membership, a_pod, an_owner, with_membership
-from tests.ledger.desk import Desk, told
-from tests.ledger.invariants import broken
+from tests.engine.support.cast import a_gang_of_pods, a_membership, a_pod, an_owner, with_membership
+from tests.ledger.support.desk import Desk, told
+from tests.ledger.support.invariants import broken
 
 
 def the_spec(desk: Desk, gang: str = "train") -> Spec | Refuse | Reason | None:

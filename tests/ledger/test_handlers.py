@@ -2,9 +2,9 @@
 
 from scheduler.model import events as ev
 from scheduler.model.workload import Phase
-from tests.builders import a_node
-from tests.engine.cast import a_gang_of_pods, an_owner
-from tests.ledger.desk import POLICY, Desk, names, told
+from tests.engine.support.cast import a_gang_of_pods, an_owner
+from tests.ledger.support.desk import POLICY, Desk, names, told
+from tests.support.builders import a_node
 
 SEATS = {"train_0": "n1", "train_1": "n1", "train_2": "n2"}
 MEMBERS = ["train-0", "train-1", "train-2"]

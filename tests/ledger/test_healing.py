@@ -12,9 +12,9 @@ from scheduler.model.effects import Announce, Effect, Evict
 from scheduler.model.events import FailureKind
 from scheduler.model.policy import Policy
 from scheduler.model.workload import Complaint, OnMemberLoss, Phase, Pod, PodKey, gang_of_one
-from tests.builders import a_node
-from tests.engine.cast import a_gang_of_pods, a_pod, an_owner
-from tests.ledger.desk import POLICY, Desk, names, told
+from tests.engine.support.cast import a_gang_of_pods, a_pod, an_owner
+from tests.ledger.support.desk import POLICY, Desk, names, told
+from tests.support.builders import a_node
 
 NODES = tuple(a_node(f"n{number}", gpu=4) for number in range(1, 5))
 SEATS = {"train_0": "n1", "train_1": "n2", "train_2": "n3"}

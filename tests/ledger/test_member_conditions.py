@@ -13,9 +13,9 @@ from scheduler.model.decision import Reason
 from scheduler.model.effects import Announce, Effect, SetCondition
 from scheduler.model.events import FailureKind
 from scheduler.model.workload import Complaint
-from tests.builders import a_node
-from tests.engine.cast import a_gang_of_pods, an_owner, with_membership
-from tests.ledger.desk import Desk, told
+from tests.engine.support.cast import a_gang_of_pods, an_owner, with_membership
+from tests.ledger.support.desk import Desk, told
+from tests.support.builders import a_node
 
 
 def conditions(effects: Iterable[Effect]) -> list[SetCondition]:

@@ -10,10 +10,10 @@ from scheduler.model import events as ev
 from scheduler.model.decision import Reason
 from scheduler.model.effects import Announce, Effect
 from scheduler.model.workload import OnMemberLoss, Phase
-from tests.builders import a_node
-from tests.engine.cast import a_gang_of_pods, an_owner
-from tests.ledger.desk import POLICY, Desk, names
+from tests.engine.support.cast import a_gang_of_pods, an_owner
+from tests.ledger.support.desk import POLICY, Desk, names
 from tests.ledger.test_healing import said, wishing
+from tests.support.builders import a_node
 
 MANY = 40
 GONE = healing.GONE_FOR + 0.1

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from scheduler.ledger.node_table import VECTORS_KEPT, NodeTable
 from scheduler.model.cluster import DEFAULT_LEVELS
 from scheduler.model.workload import Uid
-from tests.builders import GPU, a_demand, a_node, a_taint
-from tests.ledger.desk import QUICK, overdrawn
+from tests.ledger.support.desk import QUICK, overdrawn
+from tests.support.builders import GPU, a_demand, a_node, a_taint
 
 NODES = [a_node(f"n{number}", gpu=4, cpu=8, rack=f"r{number % 2}") for number in range(3)]
 

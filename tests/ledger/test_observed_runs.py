@@ -5,8 +5,8 @@ import pytest
 from scheduler.ledger import observed_runs
 from scheduler.ledger.runtimes import KEPT, LIE
 from scheduler.model.workload import Phase
-from tests.engine.cast import a_gang_of_pods, an_owner
-from tests.ledger.desk import Desk
+from tests.engine.support.cast import a_gang_of_pods, an_owner
+from tests.ledger.support.desk import Desk
 
 JOB = an_owner("Job", "train")
 DECLARED = 1000.0

@@ -12,7 +12,7 @@ from scheduler.ledger.gang import GangRecord
 from scheduler.ledger.pending_queue import REORDER, PendingQueue
 from scheduler.model.queueing import Waiting
 from scheduler.model.workload import GangKey
-from tests.builders import a_gang
+from tests.support.builders import a_gang
 
 PATIENCE = 30.0
 SPACES = ("a", "b", "c")

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.ledger.phase import TABLE, Facts, State, state
-from tests.ledger.desk import QUICK
+from tests.ledger.support.desk import QUICK
 
 COUNTS = {"quorum": 4, "bound": 0, "running": 0, "held": 0, "waiting": 0, "live": 4, "there": 0}
 

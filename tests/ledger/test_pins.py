@@ -13,10 +13,10 @@ from scheduler.model.effects import Evict, Nominate, Ungate, WritePlan
 from scheduler.model.events import FailureKind
 from scheduler.model.policy import Policy
 from scheduler.model.workload import Pending, Phase, Pin
-from tests.builders import a_demand, a_node, a_taint
-from tests.engine.cast import a_gang_of_pods, a_pod, an_owner
-from tests.ledger.desk import POLICY, Desk, names, told
-from tests.ledger.invariants import broken
+from tests.engine.support.cast import a_gang_of_pods, a_pod, an_owner
+from tests.ledger.support.desk import POLICY, Desk, names, told
+from tests.ledger.support.invariants import broken
+from tests.support.builders import a_demand, a_node, a_taint
 
 SEATS = {"train_0": "n1", "train_1": "n2"}
 NODES = tuple(a_node(f"n{number}", gpu=16, labels={"pool": "a"}) for number in range(1, 5))

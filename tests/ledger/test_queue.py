@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from tests.engine.cast import a_gang_of_pods, a_pod
-from tests.ledger.desk import Desk
+from tests.engine.support.cast import a_gang_of_pods, a_pod
+from tests.ledger.support.desk import Desk
 
 
 def queue(desk: Desk) -> list[str]:

@@ -3,8 +3,8 @@
 import pytest
 
 from scheduler.ledger import quorum, reconcile
-from tests.engine.cast import a_gang_of_pods, with_membership
-from tests.ledger.desk import Desk
+from tests.engine.support.cast import a_gang_of_pods, with_membership
+from tests.ledger.support.desk import Desk
 
 
 def test_members_are_counted_once_a_look(monkeypatch) -> None:

@@ -7,11 +7,11 @@ import pytest
 from scheduler.model import events as ev
 from scheduler.model.effects import Effect, Ungate, WritePlan
 from scheduler.model.workload import Pending, Phase, PlanNote, Pod, PodKey, SeatNote, Uid
-from tests.builders import a_node
-from tests.engine.api import pin
-from tests.engine.cast import a_gang_of_pods, a_pod, an_owner
-from tests.ledger.desk import POLICY, Desk, names, overdrawn, told
-from tests.ledger.invariants import broken
+from tests.engine.support.api import pin
+from tests.engine.support.cast import a_gang_of_pods, a_pod, an_owner
+from tests.ledger.support.desk import POLICY, Desk, names, overdrawn, told
+from tests.ledger.support.invariants import broken
+from tests.support.builders import a_node
 
 OWNER = an_owner("ReplicaSet", "set")
 

@@ -10,8 +10,8 @@ from scheduler.ledger import registry as roll_module
 from scheduler.ledger.gang import Plan
 from scheduler.ledger.registry import Registry
 from scheduler.model.workload import GangKey, Phase, Uid
-from tests.engine.cast import a_pod, an_owner
-from tests.ledger.invariants import of_registry
+from tests.engine.support.cast import a_pod, an_owner
+from tests.ledger.support.invariants import of_registry
 
 KEY = GangKey("default", "train")
 

@@ -7,9 +7,9 @@ import pytest
 from scheduler.ledger.fault_isolation import broke
 from scheduler.model.decision import Reason, Wait
 from scheduler.model.workload import GangKey, Pending, Phase, Pod
-from tests.builders import a_node
-from tests.engine.cast import a_gang_of_pods, an_owner, with_membership
-from tests.ledger.desk import POLICY, Desk, names
+from tests.engine.support.cast import a_gang_of_pods, an_owner, with_membership
+from tests.ledger.support.desk import POLICY, Desk, names
+from tests.support.builders import a_node
 
 NODES = tuple(a_node(f"n{number}", gpu=4) for number in range(1, 5))
 RULE = "spec.affinity.podAntiAffinity"

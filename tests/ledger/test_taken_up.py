@@ -12,10 +12,10 @@ from scheduler.model.policy import Policy
 from scheduler.model.preemption_units import Kind, Preempt, Unit
 from scheduler.model.queueing import Share
 from scheduler.model.workload import GiveWay, Owner, PlanNote, Pod, Wish
-from tests.builders import a_node
-from tests.engine.cast import a_gang_of_pods, an_owner, traits_of
-from tests.ledger.desk import Desk, told
-from tests.ledger.invariants import broken
+from tests.engine.support.cast import a_gang_of_pods, an_owner, traits_of
+from tests.ledger.support.desk import Desk, told
+from tests.ledger.support.invariants import broken
+from tests.support.builders import a_node
 
 NODES = (a_node("n1", gpu=2), a_node("n2", gpu=2))
 

@@ -10,10 +10,10 @@ from scheduler.model.decision import TEXT, Reason, Wait
 from scheduler.model.effects import Announce, Effect, Evict, Nominate, Ungate, WritePlan
 from scheduler.model.events import FailureKind
 from scheduler.model.workload import Phase
-from tests.builders import a_node
-from tests.engine.cast import a_gang_of_pods, a_pod, an_owner, with_membership
-from tests.ledger.desk import POLICY, Desk, names, told
-from tests.ledger.invariants import broken
+from tests.engine.support.cast import a_gang_of_pods, a_pod, an_owner, with_membership
+from tests.ledger.support.desk import POLICY, Desk, names, told
+from tests.ledger.support.invariants import broken
+from tests.support.builders import a_node
 
 SEATS = {"train_0": "n1", "train_1": "n1", "train_2": "n2"}
 

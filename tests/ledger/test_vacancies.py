@@ -13,10 +13,10 @@ from scheduler.model.demand import Demand, Operator, Requirement, Term
 from scheduler.model.effects import Announce
 from scheduler.model.policy import Policy
 from scheduler.model.workload import Owner, OwnerTraits, Phase, Pod
-from tests.builders import HOST, a_demand, a_node, a_taint
-from tests.engine.cast import a_gang_of_pods, an_owner, with_membership
-from tests.ledger.desk import Desk
-from tests.ledger.invariants import broken
+from tests.engine.support.cast import a_gang_of_pods, an_owner, with_membership
+from tests.ledger.support.desk import Desk
+from tests.ledger.support.invariants import broken
+from tests.support.builders import HOST, a_demand, a_node, a_taint
 
 JOB = an_owner("Job", "train")
 SEATS = {"train_0": "n1", "train_1": "n2"}

@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
+from bench.plane import ADMIN, Client, Identity, Plane
+from bench.plane.installation import EXTENDER, GANGWRIGHT, install
 from tests.manifests import TEAM
-from tests.manifests.elastic import MASTER, until_in_force
-from tests.manifests.rendering import MANIFESTS, ROOT
-from tests.plane import ADMIN, Client, Identity, Plane
-from tests.plane.installation import EXTENDER, GANGWRIGHT, install
+from tests.manifests.support.elastic import MASTER, until_in_force
+from tests.manifests.support.rendering import MANIFESTS, ROOT
 
 ALICE = Identity("alice", ("people",))
 """A user who may do with pods in TEAM what he likes."""

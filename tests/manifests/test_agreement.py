@@ -7,7 +7,7 @@ import yaml
 
 from scheduler.kube.lease_follower import AFTER_FAULT, LOOK_LIMIT, POLL
 from scheduler.settings import load
-from tests.manifests.rendering import EXTENDER_CONFIG, containers, named
+from tests.manifests.support.rendering import EXTENDER_CONFIG, containers, named
 
 FILES = ["kube-scheduler.yaml", "kube-scheduler-without-policy.yaml"]
 

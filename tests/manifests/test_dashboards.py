@@ -7,8 +7,8 @@ from collections import Counter
 import promql_parser
 import pytest
 
-from tests.manifests.promql import exported, grouped, selected
-from tests.manifests.rendering import MANIFESTS
+from tests.manifests.support.promql import exported, grouped, selected
+from tests.manifests.support.rendering import MANIFESTS
 from tests.telemetry.rows import ELASTIC, METRICS, PREFIX
 
 DASHBOARDS = sorted((MANIFESTS / "dashboards").glob("*.json"))

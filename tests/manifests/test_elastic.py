@@ -10,7 +10,7 @@ from scheduler.elastic.job.status import Phase, Status, WorkerPhase
 from scheduler.elastic.job.validation import decode_spec
 from scheduler.elastic.sizing import policy_parameters
 from scheduler.settings import load
-from tests.manifests.rendering import EXTENDER_CONFIG, MANIFESTS, named, of_kind, rendered
+from tests.manifests.support.rendering import EXTENDER_CONFIG, MANIFESTS, named, of_kind, rendered
 from tests.manifests.test_pod import amount
 
 ELASTIC = "elastic"

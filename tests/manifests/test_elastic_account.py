@@ -6,6 +6,7 @@ from copy import deepcopy
 import pytest
 import yaml
 
+from bench.plane import where
 from scheduler.elastic.controller import pod_template, requests
 from scheduler.elastic.job.status import (
     Barred,
@@ -23,19 +24,9 @@ from scheduler.elastic.job.status import (
 )
 from scheduler.elastic.job.status_json import decode_status, encode_status
 from scheduler.settings import Confinement
-from tests.elastic.controller.process import Process
-from tests.manifests.elastic import (
-    JOBS,
-    MASTER,
-    PODS,
-    POLICIES,
-    a_job,
-    a_pod,
-    a_worker,
-    forbidden,
-)
+from tests.elastic.controller.support.process import Process
+from tests.manifests.support.elastic import JOBS, MASTER, PODS, POLICIES, a_job, a_pod, a_worker, forbidden
 from tests.manifests.test_installation import allowed, questions
-from tests.plane import where
 
 pytestmark = [pytest.mark.plane, pytest.mark.usefixtures("elastic")]
 

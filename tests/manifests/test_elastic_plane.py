@@ -2,13 +2,13 @@
 
 import pytest
 
+from bench.plane import ApiError, where
+from bench.plane.errors import CommandError
 from scheduler.elastic.job.validation import decode_spec
 from tests.manifests import TEAM
-from tests.manifests.elastic import JOBS, a_job, template
-from tests.manifests.rendering import MANIFESTS, rendered
+from tests.manifests.support.elastic import JOBS, a_job, template
+from tests.manifests.support.rendering import MANIFESTS, rendered
 from tests.manifests.test_elastic import SAMPLES
-from tests.plane import ApiError, where
-from tests.plane.errors import CommandError
 
 pytestmark = [pytest.mark.plane, pytest.mark.usefixtures("elastic")]
 

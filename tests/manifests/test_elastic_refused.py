@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from tests.elastic.controller.process import Process
-from tests.manifests.elastic import HOME, HOST_ACCESS, MASTER, a_job, a_namespace, template
-from tests.plane import where
+from bench.plane import where
+from tests.elastic.controller.support.process import Process
+from tests.manifests.support.elastic import HOME, HOST_ACCESS, MASTER, a_job, a_namespace, template
 
 pytestmark = pytest.mark.plane
 

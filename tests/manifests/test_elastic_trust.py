@@ -4,8 +4,9 @@ counterpart, which is taken.
 
 import pytest
 
+from bench.plane import ApiError, where
 from tests.manifests import TEAM
-from tests.manifests.elastic import (
+from tests.manifests.support.elastic import (
     HOME,
     HOST_ACCESS,
     PODS,
@@ -19,7 +20,6 @@ from tests.manifests.elastic import (
     forbidden,
     network_policies,
 )
-from tests.plane import ApiError, where
 
 pytestmark = [pytest.mark.plane, pytest.mark.usefixtures("elastic")]
 

@@ -5,9 +5,9 @@ import itertools
 
 import pytest
 
+from bench.plane import Plane, where
 from tests.manifests import TEAM
-from tests.manifests.rendering import MANIFESTS
-from tests.plane import Plane, where
+from tests.manifests.support.rendering import MANIFESTS
 
 pytestmark = pytest.mark.plane
 

@@ -4,7 +4,7 @@ import shlex
 
 import pytest
 
-from tests.manifests.rendering import ROOT, containers, pod_spec
+from tests.manifests.support.rendering import ROOT, containers, pod_spec
 
 
 def instructions():

@@ -6,11 +6,11 @@ from collections import Counter
 import pytest
 import yaml
 
+from bench.plane import ApiError, Fleet, Identity, Plane, nodes, where
+from bench.plane.installation import EXTENDER, GANGWRIGHT, serves_at
+from bench.plane.ports import answers, unverified
 from tests.manifests import TEAM
-from tests.manifests.rendering import EXTENDER_CONFIG, MANIFESTS, SAMPLES, rendered
-from tests.plane import ApiError, Fleet, Identity, Plane, nodes, where
-from tests.plane.installation import EXTENDER, GANGWRIGHT, serves_at
-from tests.plane.ports import answers, unverified
+from tests.manifests.support.rendering import EXTENDER_CONFIG, MANIFESTS, SAMPLES, rendered
 
 pytestmark = pytest.mark.plane
 

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from scheduler.serving.probes import LIMIT
-from tests.manifests.rendering import EXTENDER_CONFIG, containers, named, pod_spec
+from tests.manifests.support.rendering import EXTENDER_CONFIG, containers, named, pod_spec
 
 UNITS = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
 BOTH = ["kube-scheduler", "gangwright"]

@@ -8,8 +8,8 @@ import pytest
 from scheduler.elastic.controller.request_retry import COUNTED
 from scheduler.model.events import FailureKind
 from scheduler.objects.watched_resources import RESOURCES
-from tests.manifests.promql import exported, grouped, selectors
-from tests.manifests.rendering import named, of_kind
+from tests.manifests.support.promql import exported, grouped, selectors
+from tests.manifests.support.rendering import named, of_kind
 from tests.telemetry.rows import ELASTIC, METRICS
 
 COMPONENT = "components/prometheus-operator"

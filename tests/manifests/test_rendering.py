@@ -7,7 +7,7 @@ import shutil
 import pytest
 import yaml
 
-from tests.manifests.rendering import (
+from tests.manifests.support.rendering import (
     EXTENDER_CONFIG,
     MANIFESTS,
     containers,

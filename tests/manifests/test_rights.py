@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from scheduler.objects.watched_resources import RESOURCES
-from tests.manifests.rendering import named, of_kind, rendered
+from tests.manifests.support.rendering import named, of_kind, rendered
 
 OURS = [
     ("ClusterRole", "gangwright-extender"),

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
+from bench.plane import Fleet, Plane, nodes, where
+from bench.plane.installation import EXTENDER, GANGWRIGHT, Installation
 from tests.manifests.conftest import CRDS
-from tests.manifests.rendering import MANIFESTS, named
-from tests.plane import Fleet, Plane, nodes, where
-from tests.plane.installation import EXTENDER, GANGWRIGHT, Installation
+from tests.manifests.support.rendering import MANIFESTS, named
 
 pytestmark = pytest.mark.plane
 

@@ -5,7 +5,7 @@ import yaml
 
 from scheduler.model.policy import Policy
 from scheduler.objects import gangs
-from tests.manifests.rendering import MANIFESTS, SAMPLES
+from tests.manifests.support.rendering import MANIFESTS, SAMPLES
 
 LEVELS = Policy().levels
 

@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from tests.manifests.rendering import EXTENDER_CONFIG, named
+from tests.manifests.support.rendering import EXTENDER_CONFIG, named
 
 PINNED, UNPINNED = "kube-scheduler.yaml", "kube-scheduler-without-policy.yaml"
 

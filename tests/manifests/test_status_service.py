@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from scheduler.settings import load
-from tests.manifests.rendering import (
+from tests.manifests.support.rendering import (
     EXTENDER_CONFIG,
     MANIFESTS,
     containers,

@@ -6,11 +6,11 @@ from contextlib import suppress
 
 import pytest
 
+from bench.plane import ApiError, where
 from scheduler.model.effects import ResumeJob, SuspendJob
 from scheduler.model.workload import GangKey, Owner, PodKey, Uid
 from scheduler.objects import patches
 from tests.manifests import TEAM
-from tests.plane import ApiError, where
 
 pytestmark = pytest.mark.plane
 

@@ -4,7 +4,7 @@ import msgspec
 
 from scheduler.objects import api
 from scheduler.objects.node_cache import NodeCache
-from tests.builders import a_demand
+from tests.support.builders import a_demand
 
 
 def node(name, *, cpu="4", **labels):

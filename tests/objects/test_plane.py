@@ -4,13 +4,13 @@ import json
 
 import pytest
 
+from bench.plane.client import Client, Object, where
+from bench.plane.errors import ApiError
 from scheduler.model.decision import Reason
 from scheduler.model.effects import Announce, Effect, Evict, Nominate, Ungate, WritePlan
 from scheduler.model.workload import GangKey, Owner, Pod, PodKey, Uid
 from scheduler.objects.patches import calls
 from tests.objects.reading import pod_of
-from tests.plane.client import Client, Object, where
-from tests.plane.errors import ApiError
 
 pytestmark = pytest.mark.plane
 

@@ -13,8 +13,8 @@ from scheduler.model.demand import (
 )
 from scheduler.placement import planner
 from scheduler.placement.feasibility import FeasibilityCache, where
-from tests.builders import a_demand, a_gang, a_mask, a_node, a_role, a_snapshot, a_taint, some_nodes
-from tests.placement.asking import POLICY
+from tests.placement.support.asking import POLICY
+from tests.support.builders import a_demand, a_gang, a_mask, a_node, a_role, a_snapshot, a_taint, some_nodes
 
 WORLD = a_snapshot(
     [

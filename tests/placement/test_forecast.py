@@ -17,7 +17,7 @@ from scheduler.placement.feasibility import FeasibilityCache
 from scheduler.placement.forecast import COURSES, SHARED, end_of, forecast
 from scheduler.placement.forecast_setup import forecast_setup_of
 from scheduler.placement.simulation import Simulation
-from tests.builders import GPU, a_cluster, a_demand, a_gang, a_role, some_amounts
+from tests.support.builders import GPU, a_cluster, a_demand, a_gang, a_role, some_amounts
 
 NOW = 1000.0
 PLENTY = 100_000

@@ -11,9 +11,9 @@ from scheduler.model.decision import Place
 from scheduler.placement import planner
 from scheduler.placement.feasibility import FeasibilityCache
 from scheduler.placement.forecast_setup import Demands, ForecastCapacity, growth, is_plain, merged, snug
-from tests.builders import GPU, a_cluster, a_demand, a_gang, a_role, some_amounts
-from tests.placement.asking import POLICY
+from tests.placement.support.asking import POLICY
 from tests.placement.test_properties import books, demands, picture
+from tests.support.builders import GPU, a_cluster, a_demand, a_gang, a_role, some_amounts
 
 
 def a_yard(snapshot, *some) -> ForecastCapacity:

@@ -6,7 +6,8 @@ import pytest
 from scheduler.model.cluster import Level
 from scheduler.model.decision import Place, Reason, Refuse, Shortfall
 from scheduler.model.demand import HostPort
-from tests.builders import (
+from tests.placement.support.asking import decide, per_domain, per_node, place, wait
+from tests.support.builders import (
     GPU,
     a_cluster,
     a_demand,
@@ -19,7 +20,6 @@ from tests.builders import (
     some_uids,
     with_free,
 )
-from tests.placement.asking import decide, per_domain, per_node, place, wait
 
 RACKS = a_cluster(racks=3, nodes=2, gpu=4)
 

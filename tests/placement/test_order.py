@@ -19,7 +19,7 @@ from scheduler.placement.order import (
     shifted,
     turn,
 )
-from tests.builders import a_gang
+from tests.support.builders import a_gang
 
 HOUR = 3600.0
 NOW = 100 * HOUR

@@ -10,9 +10,9 @@ from scipy.sparse import csr_array, vstack
 from scheduler.model.cluster import Snapshot
 from scheduler.model.preemption_units import Kind, Unit
 from scheduler.placement.victim_selection import choose
-from tests.builders import GPU, a_cluster, a_gang
-from tests.placement.asking import POLICY
-from tests.placement.crowds import a_unit, filled, fits, irreducible
+from tests.placement.support.asking import POLICY
+from tests.placement.support.crowds import a_unit, filled, fits, irreducible
+from tests.support.builders import GPU, a_cluster, a_gang
 
 GPUS, CPUS = 8, 64
 

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from scheduler.model.preemption_units import Kind
 from scheduler.model.workload import Strategy
 from scheduler.placement.victim_selection import choose
-from tests.builders import a_gang, a_mask, a_role, a_snapshot
-from tests.placement.asking import POLICY
-from tests.placement.crowds import a_unit, closed, filled, fits, irreducible
+from tests.placement.support.asking import POLICY
+from tests.placement.support.crowds import a_unit, closed, filled, fits, irreducible
 from tests.placement.test_properties import LEVELS, demands, nodes
+from tests.support.builders import a_gang, a_mask, a_role, a_snapshot
 
 LOST = st.sampled_from([0, 0, 1, 5, 5, 20, 100])
 

@@ -13,10 +13,10 @@ from scheduler.model.workload import Gang
 from scheduler.placement.feasibility import free_for
 from scheduler.placement.victim_selection import choose
 from scheduler.placement.victims import limits_of, standing_of
-from tests.builders import GPU, a_cluster, a_demand, a_gang, a_role, a_snapshot, some_nodes
-from tests.placement.asking import POLICY
-from tests.placement.crowds import a_unit, closed, filled, fits, irreducible
+from tests.placement.support.asking import POLICY
+from tests.placement.support.crowds import a_unit, closed, filled, fits, irreducible
 from tests.placement.test_preemption_properties import crowds, preemptors
+from tests.support.builders import GPU, a_cluster, a_demand, a_gang, a_role, a_snapshot, some_nodes
 
 HIGH = 100
 

@@ -12,8 +12,7 @@ from scheduler.model.demand import Toleration
 from scheduler.model.workload import Strategy
 from scheduler.placement import planner
 from scheduler.placement.feasibility import FeasibilityCache
-from tests.builders import a_demand, a_gang, a_mask, a_node, a_role, a_snapshot, a_taint, some_amounts
-from tests.placement.accountant import (
+from tests.placement.support.accountant import (
     Books,
     domain,
     even_shares_exist,
@@ -22,7 +21,8 @@ from tests.placement.accountant import (
     room,
     seats_exist,
 )
-from tests.placement.asking import POLICY, decide
+from tests.placement.support.asking import POLICY, decide
+from tests.support.builders import a_demand, a_gang, a_mask, a_node, a_role, a_snapshot, a_taint, some_amounts
 
 TOLERANT = (Toleration("team", exists=True),)
 

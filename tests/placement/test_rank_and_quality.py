@@ -5,8 +5,8 @@ import pytest
 
 from scheduler.placement import planner
 from scheduler.placement.scoring import fragmentation
-from tests.builders import GPU, a_cluster, a_demand, a_gang, a_node, a_role, a_snapshot, with_free
-from tests.placement.asking import POLICY, place
+from tests.placement.support.asking import POLICY, place
+from tests.support.builders import GPU, a_cluster, a_demand, a_gang, a_node, a_role, a_snapshot, with_free
 
 NODES = with_free(
     a_cluster(racks=2, nodes=2, gpu=8), GPU, {"a0-r0-n0": 1, "a0-r0-n1": 8, "a0-r1-n0": 3, "a0-r1-n1": 0}

@@ -27,7 +27,7 @@ from scheduler.placement.reservation import (
     reserve,
     uses_of,
 )
-from tests.builders import GPU, a_cluster, a_demand, a_gang, a_role, some_amounts
+from tests.support.builders import GPU, a_cluster, a_demand, a_gang, a_role, some_amounts
 
 NOW = 1000.0
 POLICY = Policy()

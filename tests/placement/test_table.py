@@ -3,8 +3,18 @@
 import pytest
 
 from scheduler.model.decision import Reason
-from tests.builders import GPU, a_cluster, a_demand, a_gang, a_node, a_role, a_snapshot, some_nodes, with_free
-from tests.placement.asking import decide, per_domain, per_node, place, wait
+from tests.placement.support.asking import decide, per_domain, per_node, place, wait
+from tests.support.builders import (
+    GPU,
+    a_cluster,
+    a_demand,
+    a_gang,
+    a_node,
+    a_role,
+    a_snapshot,
+    some_nodes,
+    with_free,
+)
 
 RACKS = a_cluster(racks=3, nodes=2, gpu=4)
 """Three racks of two nodes of four GPUs."""

@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler.model.cluster import DEFAULT_LEVELS, survey
-from tests.builders import AREA, HOST, RACK
+from tests.support.builders import AREA, HOST, RACK
 
 
 def surveyed(*labels):

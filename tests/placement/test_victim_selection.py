@@ -5,7 +5,9 @@ import pytest
 
 from scheduler.model.preemption_units import Kind
 from scheduler.placement.victim_selection import choose
-from tests.builders import (
+from tests.placement.support.asking import POLICY
+from tests.placement.support.crowds import a_unit, filled, fits, irreducible
+from tests.support.builders import (
     a_cluster,
     a_demand,
     a_gang,
@@ -16,8 +18,6 @@ from tests.builders import (
     a_taint,
     some_nodes,
 )
-from tests.placement.asking import POLICY
-from tests.placement.crowds import a_unit, filled, fits, irreducible
 
 HIGH = 100
 

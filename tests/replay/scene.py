@@ -23,7 +23,7 @@ from scheduler.model.workload import (
     Wish,
 )
 from scheduler.replay import Document, document
-from tests.builders import RACK, a_demand, a_node, a_taint, some_nodes
+from tests.support.builders import RACK, a_demand, a_node, a_taint, some_nodes
 
 NOW = 1_800_000_000.0
 OWNER = Owner("Job", "lesson", "owner-1", "batch/v1")

@@ -8,7 +8,7 @@ from scheduler.model import events as ev
 from scheduler.model.decision import Reason
 from scheduler.model.workload import GangKey
 from scheduler.replay import decode, encode, judge, stand
-from tests.ledger.invariants import broken
+from tests.ledger.support.invariants import broken
 from tests.replay.scene import NOW, a_document, a_full_document, a_pod, some_gang
 
 FIRST, SECOND = GangKey("team", "first"), GangKey("team", "second")

@@ -13,9 +13,9 @@ from scheduler.ledger import conditions
 from scheduler.model.events import PodSeen
 from scheduler.model.workload import Pod
 from scheduler.replay import decode, document, encode, judge
-from tests.engine.situations import a_situation, newcomers, thought_of
+from tests.engine.support.situations import a_situation, newcomers, thought_of
+from tests.engine.support.world import World
 from tests.engine.test_dry_run import happened, seats_of
-from tests.engine.world import World
 
 CASES = 120
 EACH = 40

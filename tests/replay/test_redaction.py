@@ -12,9 +12,9 @@ from scheduler.model.decision import Place
 from scheduler.model.workload import PodKey, read_labels
 from scheduler.replay import encode, judge
 from scheduler.replay.redaction import HIDDEN, hashing, redact
-from tests.builders import a_node
-from tests.ledger.desk import QUICK
+from tests.ledger.support.desk import QUICK
 from tests.replay.scene import NOW, a_document, a_full_document, a_pod, some_gang
+from tests.support.builders import a_node
 
 KEY = b"chance"
 

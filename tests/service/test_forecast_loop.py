@@ -12,7 +12,7 @@ from scheduler.model.policy import Policy
 from scheduler.model.queueing import Estimate
 from scheduler.model.workload import GangKey
 from scheduler.service import forecast_loop
-from tests.engine.cast import a_gang_of_pods
+from tests.engine.support.cast import a_gang_of_pods
 
 
 class EnoughError(Exception):

@@ -12,8 +12,8 @@ from scheduler.model.policy import Policy
 from scheduler.model.workload import Pod, PodKey, Uid
 from scheduler.service.gauges import Gauges
 from scheduler.telemetry.metrics import Metrics
-from tests.builders import GPU, a_demand
 from tests.service.test_service import a_member, nodes
+from tests.support.builders import GPU, a_demand
 
 
 class Heard:

@@ -10,11 +10,11 @@ from scheduler.model.queueing import Backfill, Share
 from scheduler.model.workload import GangKey, Pod, Uid
 from scheduler.service.operator_actions import OperatorActions
 from scheduler.status.operator_api import Drained
-from tests.builders import GPU
-from tests.engine.cast import a_gang_of_pods
-from tests.engine.situations import thought_of
-from tests.engine.stage import a_world
-from tests.engine.world import World
+from tests.engine.support.cast import a_gang_of_pods
+from tests.engine.support.situations import thought_of
+from tests.engine.support.stage import a_world
+from tests.engine.support.world import World
+from tests.support.builders import GPU
 
 
 async def drains(node: str, by: str) -> Drained:

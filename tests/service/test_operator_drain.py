@@ -6,8 +6,8 @@ from scheduler.model.departures import Departure, Drain
 from scheduler.model.workload import GangKey, PodKey
 from scheduler.service.operator_actions import drain_node, drained
 from scheduler.status.operator_api import Moved, OperatorError
-from tests.engine.stage import a_set, a_world, nodes_of, seats
-from tests.engine.world import World
+from tests.engine.support.stage import a_set, a_world, nodes_of, seats
+from tests.engine.support.world import World
 
 TRAIN = GangKey("default", "train")
 

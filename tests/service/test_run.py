@@ -8,6 +8,7 @@ import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from bench.plane.certificates import Authority
 from scheduler.engine import Engine
 from scheduler.extender.extender_app import NEWCOMERS
 from scheduler.extender.wire import UNBOUNDED
@@ -21,10 +22,9 @@ from scheduler.service import run
 from scheduler.service.informers import Informers
 from scheduler.serving.server import url
 from scheduler.settings import Api, Probes, Settings, StatusServer, VerbsServer
-from tests.kube.api_server import ApiServer
-from tests.kube.kubeconfig import kubeconfig
-from tests.kube.speechless import heard
-from tests.plane.certificates import Authority
+from tests.kube.support.api_server import ApiServer
+from tests.kube.support.kubeconfig import kubeconfig
+from tests.kube.support.speechless import heard
 
 MOST = 32
 """Writes at a time that the setting allows at most."""

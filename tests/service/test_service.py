@@ -19,7 +19,7 @@ from scheduler.model.verbs import Allowed, Failed, FilterCall, PreemptCall, Vict
 from scheduler.model.workload import GangKey, Membership, Pod, PodKey, Uid
 from scheduler.service import service as room
 from scheduler.service.service import Service
-from tests.ledger.desk import overdrawn
+from tests.ledger.support.desk import overdrawn
 
 GANG = GangKey("team", "g")
 

@@ -9,8 +9,8 @@ from scheduler.model import events as ev
 from scheduler.model.policy import Policy
 from scheduler.model.queueing import Share
 from scheduler.service.share_guarantees import ShareGuarantees
-from tests.builders import GPU, a_node
 from tests.service.test_gauges import World
+from tests.support.builders import GPU, a_node
 
 NODES = tuple(a_node(f"n{number}", cpu=4, gpu=8) for number in range(2))
 

@@ -11,7 +11,7 @@ from aiohttp import web
 from scheduler.serving import probes, server
 from scheduler.serving.probes import neighbor
 from scheduler.telemetry.metrics import Metrics
-from tests.extender.raw import Raw
+from tests.extender.support.raw import Raw
 from tests.serving.test_probes import _late, get
 
 PATH = "/livez/kube-scheduler"

@@ -13,8 +13,8 @@ from aiohttp import web
 from scheduler.serving import listener, server
 from scheduler.serving.listener import Listener, authenticated, connection_of
 from scheduler.settings import RendezvousServer
-from tests.elastic.rendezvous.served import served
-from tests.extender.raw import Raw
+from tests.elastic.rendezvous.support.served import served
+from tests.extender.support.raw import Raw
 
 HELLO = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 

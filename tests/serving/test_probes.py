@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from scheduler.serving import probes, server
 from scheduler.serving.probes import BEAT, LAG_LIMIT, Check, Pulse
 from scheduler.telemetry.metrics import Metrics
-from tests.extender.raw import Raw, request
+from tests.extender.support.raw import Raw, request
 
 
 @asynccontextmanager

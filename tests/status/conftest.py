@@ -3,11 +3,11 @@
 import pytest
 import pytest_asyncio
 
-from tests.engine.cast import a_gang_of_pods, an_owner
-from tests.status.reviewing import everybody
-from tests.status.scene import a_scene
-from tests.status.scripted import Scripted
-from tests.status.served import served
+from tests.engine.support.cast import a_gang_of_pods, an_owner
+from tests.status.support.reviewing import everybody
+from tests.status.support.scene import a_scene
+from tests.status.support.scripted import Scripted
+from tests.status.support.served import served
 
 
 @pytest.fixture(scope="module")

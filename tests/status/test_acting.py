@@ -10,10 +10,10 @@ from scheduler.model.decision import Reason
 from scheduler.objects import api
 from scheduler.objects.volumes import Volumes
 from scheduler.status.operator_api import READING, Trial, cannot_tell
-from tests.builders import GPU
-from tests.status.reviewing import ADMIN, JANE
-from tests.status.scene import HOSTILE, POLICY, a_scene
-from tests.status.served import served
+from tests.status.support.reviewing import ADMIN, JANE
+from tests.status.support.scene import HOSTILE, POLICY, a_scene
+from tests.status.support.served import served
+from tests.support.builders import GPU
 
 POD = {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "1", GPU: "1"}}}]}}
 

@@ -12,11 +12,11 @@ from scheduler.serving.token_reviews import LONGEST_TOKEN, TOKENS
 from scheduler.settings import StatusServer
 from scheduler.status import status_app
 from scheduler.status.authorization import ACCESS_REVIEWS
-from tests.builders import GPU
-from tests.engine.cast import a_pod
-from tests.status.reviewing import ADMIN, BOB, JANE
-from tests.status.scene import POLICY, a_scene
-from tests.status.served import served
+from tests.engine.support.cast import a_pod
+from tests.status.support.reviewing import ADMIN, BOB, JANE
+from tests.status.support.scene import POLICY, a_scene
+from tests.status.support.served import served
+from tests.support.builders import GPU
 
 SEES = ["/v1/queue", "/v1/gangs", "/v1/gangs/team-a/train", "/v1/nodes", "/v1/cluster"]
 ACTS = ["/v1/simulate", "/v1/nodes/a0-r0-n0/drain"]

@@ -10,10 +10,10 @@ from scheduler.model.workload import Asleep, GangKey, Group, OwnerTraits, Phase
 from scheduler.status import gang_views, node_views
 from scheduler.status.authorization import Sight
 from scheduler.status.gang_views import Page, at_once
-from tests.engine.cast import a_gang_of_pods, a_membership, an_owner
-from tests.status.reviewing import ADMIN, JANE
-from tests.status.scene import ALIAS, EVERYTHING, NOBODY, a_scene
-from tests.status.served import served
+from tests.engine.support.cast import a_gang_of_pods, a_membership, an_owner
+from tests.status.support.reviewing import ADMIN, JANE
+from tests.status.support.scene import ALIAS, EVERYTHING, NOBODY, a_scene
+from tests.status.support.served import served
 
 ALL = Page(0, 1000)
 JOB = an_owner("Job", "nightly")

@@ -7,16 +7,16 @@ from contextlib import AsyncExitStack
 import aiohttp
 import pytest
 
+from bench.plane import certificates
+from bench.plane.certificates import Identity
 from scheduler.serving import server
 from scheduler.serving.listener import Listener
 from scheduler.settings import StatusServer
 from scheduler.status.authorization import Subject, holder
-from tests.extender.raw import Raw
-from tests.plane import certificates
-from tests.plane.certificates import Identity
-from tests.status.reviewing import ADMIN, JANE, everybody
-from tests.status.scene import a_scene
-from tests.status.served import served
+from tests.extender.support.raw import Raw
+from tests.status.support.reviewing import ADMIN, JANE, everybody
+from tests.status.support.scene import a_scene
+from tests.status.support.served import served
 
 JANE_HERSELF = Identity("jane", ("research", "night-shift"))
 

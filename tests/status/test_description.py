@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, settings
 
 from scheduler.status.openapi import description
 from scheduler.status.routes import ROUTES
-from tests.status.reviewing import ADMIN, everybody
-from tests.status.scene import a_scene
-from tests.status.scripted import Scripted
-from tests.status.served import served
+from tests.status.support.reviewing import ADMIN, everybody
+from tests.status.support.scene import a_scene
+from tests.status.support.scripted import Scripted
+from tests.status.support.served import served
 
 
 def described():

@@ -7,11 +7,11 @@ import pytest
 
 from scheduler.model import events as ev
 from scheduler.model.workload import Asleep, OwnerTraits
-from tests.engine.cast import a_gang_of_pods, a_membership
-from tests.status import chromium
-from tests.status.browser import browsing
-from tests.status.reviewing import ADMIN, BOB, JANE
-from tests.status.scene import HOSTILE, a_scene
+from tests.engine.support.cast import a_gang_of_pods, a_membership
+from tests.status.support import chromium
+from tests.status.support.browser import browsing
+from tests.status.support.reviewing import ADMIN, BOB, JANE
+from tests.status.support.scene import HOSTILE, a_scene
 
 FOUND = chromium.find()
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(FOUND is None, reason=chromium.MISSING)]

@@ -7,10 +7,10 @@ from typing import Any
 import aiohttp
 import pytest
 
+from bench.plane import Fleet, Plane, nodes, where
+from bench.plane.client import Client
+from bench.plane.installation import EXTENDER, Installation
 from scheduler.objects import labels
-from tests.plane import Fleet, Plane, nodes, where
-from tests.plane.client import Client
-from tests.plane.installation import EXTENDER, Installation
 
 pytestmark = pytest.mark.plane
 

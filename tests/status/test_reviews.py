@@ -7,7 +7,7 @@ import pytest
 from scheduler.errors import Garbled, Unreachable
 from scheduler.serving.rate_limit import SOURCES, Buckets
 from scheduler.status.authorization import ACCESS_REVIEWS, Reviews, Right, Subject
-from tests.status.reviewing import BOB, JANE, everybody
+from tests.status.support.reviewing import BOB, JANE, everybody
 
 JANE_HERSELF = Subject("jane")
 LIST = Right("list", "pods", "team-a")

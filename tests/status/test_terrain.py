@@ -6,9 +6,9 @@ import pytest
 from scheduler.status import node_views
 from scheduler.status.authorization import Sight
 from scheduler.status.gang_views import Page, at_once
-from tests.builders import GPU, a_node
-from tests.engine.world import World
-from tests.status.scene import ALIAS, EVERYTHING, NOBODY, POLICY, a_scene
+from tests.engine.support.world import World
+from tests.status.support.scene import ALIAS, EVERYTHING, NOBODY, POLICY, a_scene
+from tests.support.builders import GPU, a_node
 
 ALL = Page(0, 1000)
 

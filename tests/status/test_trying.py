@@ -17,10 +17,10 @@ from scheduler.status import endpoints, members, trials
 from scheduler.status.operator_api import Trial
 from scheduler.status.schemas import TrialRequest
 from scheduler.status.trials import Trying
-from tests.engine.cast import a_gang_of_pods
-from tests.engine.situations import thought_of
-from tests.engine.stage import a_world
-from tests.status.reviewing import ADMIN, JANE
+from tests.engine.support.cast import a_gang_of_pods
+from tests.engine.support.situations import thought_of
+from tests.engine.support.stage import a_world
+from tests.status.support.reviewing import ADMIN, JANE
 
 LARGEST = {"pods": [{"pod": {"spec": {"containers": [{"name": "c"}]}}, "count": trials.MOST}]}
 ONE = {"pods": [{"pod": LARGEST["pods"][0]["pod"]}]}

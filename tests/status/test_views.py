@@ -15,10 +15,10 @@ from scheduler.model.workload import GangKey, Phase, Uid
 from scheduler.status import gang_views, node_views
 from scheduler.status.authorization import Sight
 from scheduler.status.gang_views import Outlook, Page, at_once
-from tests.builders import GPU, a_node, some_nodes
-from tests.engine.cast import a_gang_of_pods, a_pod, an_owner
-from tests.engine.world import World
-from tests.status.scene import ALIAS, EVERYTHING, HOSTILE, NOBODY, POLICY, a_scene
+from tests.engine.support.cast import a_gang_of_pods, a_pod, an_owner
+from tests.engine.support.world import World
+from tests.status.support.scene import ALIAS, EVERYTHING, HOSTILE, NOBODY, POLICY, a_scene
+from tests.support.builders import GPU, a_node, some_nodes
 
 ALL = Page(0, 1000)
 

@@ -1,6 +1,6 @@
 """What Gangwright is for, told as stories on a real control plane: each test is one sentence that is true in a cluster.
 
-Lives here: `workloads` (what people submit), `people` (who asks, and with which rights), `cluster` (what a story does
+Lives here: in `support`, `workloads` (what people submit), `people` (who asks, and with which rights), `cluster` (what a story does
 and sees), `accountant` (who counts along and believes nobody), and the stories. Never here: anything of `scheduler`. A
 story knows Gangwright as a user and an administrator do: by manifests/, pods, events, conditions and metrics.
 

@@ -11,15 +11,15 @@ import pytest
 import pytest_asyncio
 import yaml
 
-from tests.manifests.rendering import ROOT
-from tests.plane import Client, Plane, where
-from tests.plane.audit import Audit, Request
-from tests.plane.fixtures import MakeNodes, clear
-from tests.plane.installation import EXTENDER, Installation
-from tests.plane.proxy import Proxy
-from tests.stories import rights
-from tests.stories.accountant import counting
-from tests.stories.cluster import Cluster
+from bench.plane import Client, Plane, where
+from bench.plane.audit import Audit, Request
+from bench.plane.installation import EXTENDER, Installation
+from bench.plane.proxy import Proxy
+from tests.manifests.support.rendering import ROOT
+from tests.stories.support import rights
+from tests.stories.support.accountant import counting
+from tests.stories.support.cluster import Cluster
+from tests.support.plane_fixtures import MakeNodes, clear
 
 CRDS = ROOT / "tests" / "manifests" / "crds"
 

@@ -9,13 +9,13 @@ import signal
 
 import pytest
 
-from tests.plane import Fleet, watches, where
-from tests.plane.client import Object
-from tests.plane.installation import Installation
-from tests.plane.proxy import Proxy
-from tests.stories.cluster import PLAN, Cluster, a_loud_neighbour, bound, gated, pinned
+from bench.plane import Fleet, watches, where
+from bench.plane.client import Object
+from bench.plane.installation import Installation
+from bench.plane.proxy import Proxy
+from tests.stories.support.cluster import PLAN, Cluster, a_loud_neighbour, bound, gated, pinned
+from tests.stories.support.workloads import QUIET, made_by, plain_job, pod
 from tests.stories.test_kills import hard, soft
-from tests.stories.workloads import QUIET, made_by, plain_job, pod
 
 SPARE = Fleet(racks=1, nodes_per_rack=4, gpus=2)
 """Two nodes more than a gang of four needs."""

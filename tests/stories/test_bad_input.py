@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from tests.plane import ApiError, Client, Fleet, Identity, where
-from tests.plane.installation import GATE
-from tests.stories.cluster import PLAN, SEAT, Cluster, gated
-from tests.stories.workloads import gang, pod
+from bench.plane import ApiError, Client, Fleet, Identity, where
+from bench.plane.installation import GATE
+from tests.stories.support.cluster import PLAN, SEAT, Cluster, gated
+from tests.stories.support.workloads import gang, pod
 
 EIGHT_GPUS = Fleet(racks=1, nodes_per_rack=2, gpus=4)
 

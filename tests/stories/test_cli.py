@@ -5,11 +5,11 @@ import json
 
 import yaml
 
-from tests.cli.speaking import Said, say
-from tests.plane.certificates import Identity
-from tests.plane.client import where
-from tests.stories.cluster import Cluster
-from tests.stories.workloads import gang, made_by
+from bench.plane.certificates import Identity
+from bench.plane.client import where
+from tests.cli.support.speaking import Said, say
+from tests.stories.support.cluster import Cluster
+from tests.stories.support.workloads import gang, made_by
 
 
 async def gangwright(cluster: Cluster, *words: str) -> Said:

@@ -9,11 +9,11 @@ from urllib.parse import urlsplit
 import aiohttp
 import pytest
 
-from tests.manifests.rendering import containers
-from tests.plane import Plane
-from tests.plane.installation import Installation
-from tests.plane.processes import Program
-from tests.stories.cluster import Cluster
+from bench.plane import Plane
+from bench.plane.installation import Installation
+from bench.plane.processes import Program
+from tests.manifests.support.rendering import containers
+from tests.stories.support.cluster import Cluster
 from tests.stories.test_kills import hard
 from tests.stories.test_replicas import FLEET, ended, the_one_that_acts
 

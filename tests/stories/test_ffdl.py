@@ -8,9 +8,9 @@ import random
 
 import pytest
 
-from tests.plane import Fleet, watches, where
-from tests.stories.cluster import Cluster, bound, per_node
-from tests.stories.workloads import gang, interleaved, made_by
+from bench.plane import Fleet, watches, where
+from tests.stories.support.cluster import Cluster, bound, per_node
+from tests.stories.support.workloads import gang, interleaved, made_by
 
 JOBS = ("red", "green", "blue", "white")
 LEARNERS = 4

@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.manifests.rendering import SAMPLES
-from tests.plane import Fleet, watches, where
-from tests.stories.cluster import Cluster, bound, gated, racks
-from tests.stories.workloads import GANG, gang
+from bench.plane import Fleet, watches, where
+from tests.manifests.support.rendering import SAMPLES
+from tests.stories.support.cluster import Cluster, bound, gated, racks
+from tests.stories.support.workloads import GANG, gang
 
 FORMATS = {
     "scheduler-plugins": 3,

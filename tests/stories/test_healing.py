@@ -7,10 +7,10 @@ from typing import Any
 import aiohttp
 import pytest_asyncio
 
-from tests.plane import Fleet, Plane, watches, where
-from tests.plane.client import Client, Object
-from tests.stories.cluster import Cluster, bound, racks
-from tests.stories.workloads import made_by, pod
+from bench.plane import Fleet, Plane, watches, where
+from bench.plane.client import Client, Object
+from tests.stories.support.cluster import Cluster, bound, racks
+from tests.stories.support.workloads import made_by, pod
 
 KNOWN = 10.0
 """Seconds after a node's death is known, within which its gang is whole again."""

@@ -8,11 +8,11 @@ import asyncio
 
 import pytest
 
-from tests.plane import Fleet
-from tests.plane.installation import Installation
-from tests.plane.proxy import Proxy
-from tests.stories.cluster import Cluster, a_loud_neighbour, gated, said
-from tests.stories.workloads import QUIET, gang, made_by, pod
+from bench.plane import Fleet
+from bench.plane.installation import Installation
+from bench.plane.proxy import Proxy
+from tests.stories.support.cluster import Cluster, a_loud_neighbour, gated, said
+from tests.stories.support.workloads import QUIET, gang, made_by, pod
 
 HARD, SOFT = 1 + 4, 1 + 4 + 4
 """Writes of a gang of four."""

@@ -9,14 +9,14 @@ from urllib.parse import urlsplit
 
 import pytest_asyncio
 
-from tests.plane import Fleet, Plane, where
-from tests.plane.client import Object
-from tests.plane.installation import NAMESPACE
-from tests.plane.kubelet import PLAIN, Kubelet
-from tests.plane.ports import Ports
-from tests.stories.cluster import ENDED, Cluster
-from tests.stories.people import Person, binding, hired
-from tests.stories.workloads import gang
+from bench.plane import Fleet, Plane, where
+from bench.plane.client import Object
+from bench.plane.installation import NAMESPACE
+from bench.plane.kubelet import PLAIN, Kubelet
+from bench.plane.ports import Ports
+from tests.stories.support.cluster import ENDED, Cluster
+from tests.stories.support.people import Person, binding, hired
+from tests.stories.support.workloads import gang
 
 FLEET = Fleet(prefix="real-", nodes_per_rack=2, gpus=2, cpu="8")
 STATUS_PORT = 10272

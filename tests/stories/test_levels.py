@@ -3,10 +3,10 @@
 import re
 from collections.abc import Iterable
 
-from tests.plane import Fleet, watches, where
-from tests.plane.client import Object
-from tests.stories.cluster import Cluster, racks, said
-from tests.stories.workloads import gang, pod
+from bench.plane import Fleet, watches, where
+from bench.plane.client import Object
+from tests.stories.support.cluster import Cluster, racks, said
+from tests.stories.support.workloads import gang, pod
 
 TWO_RACKS = Fleet(racks=2, nodes_per_rack=4, gpus=4)
 """Sixteen GPUs a rack."""

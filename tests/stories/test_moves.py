@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest_asyncio
 
-from tests.cli.speaking import Said
-from tests.plane import Fleet, Plane, watches, where
-from tests.plane.client import Object
-from tests.stories.cluster import Cluster, bound
-from tests.stories.people import binding, hired, role
-from tests.stories.workloads import gang, made_by
+from bench.plane import Fleet, Plane, watches, where
+from bench.plane.client import Object
+from tests.cli.support.speaking import Said
+from tests.stories.support.cluster import Cluster, bound
+from tests.stories.support.people import binding, hired, role
+from tests.stories.support.workloads import gang, made_by
 
 KEEPER = "keeper"
 KEEPS_NODES = role(

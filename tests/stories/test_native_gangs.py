@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from bench.load.work import GROUPS, native_objects
-from tests.plane import Fleet, Plane, watches, where
-from tests.plane.client import Object
-from tests.plane.installation import Installation
-from tests.stories import rights
-from tests.stories.cluster import SEATED, Cluster, bound, gated
-from tests.stories.workloads import gang, pod
+from bench.plane import Fleet, Plane, watches, where
+from bench.plane.client import Object
+from bench.plane.installation import Installation
+from tests.stories.support import rights
+from tests.stories.support.cluster import SEATED, Cluster, bound, gated
+from tests.stories.support.workloads import gang, pod
 
 THEIRS = "app=native"
 

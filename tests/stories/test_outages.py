@@ -5,14 +5,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.plane import Fleet, Plane, watches, where
-from tests.plane.installation import Installation
-from tests.plane.processes import Program
-from tests.plane.proxy import WRITES, Proxy
-from tests.stories.cluster import Cluster, bind, gated, pinned
+from bench.plane import Fleet, Plane, watches, where
+from bench.plane.installation import Installation
+from bench.plane.processes import Program
+from bench.plane.proxy import WRITES, Proxy
 from tests.stories.conftest import Outages
+from tests.stories.support.cluster import Cluster, bind, gated, pinned
+from tests.stories.support.workloads import gang, made_by
 from tests.stories.test_kills import hard, soft
-from tests.stories.workloads import gang, made_by
 
 FLEET = Fleet(racks=2, nodes_per_rack=3, gpus=4)
 NAMES = [f"gang-{number}" for number in range(6)]

@@ -6,14 +6,14 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from tests.plane import Fleet, Plane, watches, where
-from tests.plane.client import Object
-from tests.plane.installation import Installation
-from tests.plane.kubelet import Image, Kubelet
-from tests.plane.proxy import Proxy
-from tests.stories.cluster import Cluster, bound, gated, said
+from bench.plane import Fleet, Plane, watches, where
+from bench.plane.client import Object
+from bench.plane.installation import Installation
+from bench.plane.kubelet import Image, Kubelet
+from bench.plane.proxy import Proxy
 from tests.stories.conftest import Outages, Tune
-from tests.stories.workloads import GANG, gang, made_by, pod
+from tests.stories.support.cluster import Cluster, bound, gated, said
+from tests.stories.support.workloads import GANG, gang, made_by, pod
 
 EIGHT = Fleet(racks=1, nodes_per_rack=2, gpus=4)
 EVICTION = "/eviction"

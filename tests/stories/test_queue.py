@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from tests.plane import ApiError, Fleet, where
-from tests.plane.client import Object
-from tests.plane.installation import Installation
-from tests.stories.cluster import Cluster, gated
+from bench.plane import ApiError, Fleet, where
+from bench.plane.client import Object
+from bench.plane.installation import Installation
 from tests.stories.conftest import Tune
-from tests.stories.workloads import gang, pod
+from tests.stories.support.cluster import Cluster, gated
+from tests.stories.support.workloads import gang, pod
 
 EIGHT = Fleet(racks=1, nodes_per_rack=2, gpus=4)
 

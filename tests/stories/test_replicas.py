@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.plane import Fleet, Plane
-from tests.plane.installation import EXTENDER, Installation
-from tests.plane.processes import Program
-from tests.plane.proxy import Proxy
-from tests.stories import rights
-from tests.stories.cluster import Cluster
+from bench.plane import Fleet, Plane
+from bench.plane.installation import EXTENDER, Installation
+from bench.plane.processes import Program
+from bench.plane.proxy import Proxy
+from tests.stories.support import rights
+from tests.stories.support.cluster import Cluster
 from tests.stories.test_kills import HARD, hard
 
 FLEET = Fleet(racks=2, nodes_per_rack=3, gpus=4)

@@ -4,10 +4,10 @@ forbidden is looked at when all are over (`installed`).
 
 import pytest
 
-from tests.plane import Fleet, nodes, watches, where
-from tests.plane.installation import EXTENDER, GANGWRIGHT, OVERLAY, Installation
-from tests.stories.cluster import bound
-from tests.stories.workloads import gang
+from bench.plane import Fleet, nodes, watches, where
+from bench.plane.installation import EXTENDER, GANGWRIGHT, OVERLAY, Installation
+from tests.stories.support.cluster import bound
+from tests.stories.support.workloads import gang
 
 NAMESPACE = "default"
 

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from tests.plane import Fleet
-from tests.plane.installation import EXTENDER, GATE
-from tests.stories.cluster import PLAN, Cluster, bound, gated, pinned, seat
-from tests.stories.workloads import gang, made_by, plain_job, pod
+from bench.plane import Fleet
+from bench.plane.installation import EXTENDER, GATE
+from tests.stories.support.cluster import PLAN, Cluster, bound, gated, pinned, seat
+from tests.stories.support.workloads import gang, made_by, plain_job, pod
 
 FLEET = Fleet(racks=1, nodes_per_rack=4, gpus=2)
 

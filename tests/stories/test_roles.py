@@ -1,8 +1,8 @@
 """Members that differ: parameter servers beside workers, members above the quorum, and members of a later run."""
 
-from tests.plane import Fleet
-from tests.stories.cluster import Cluster
-from tests.stories.workloads import GANG, made_by, pod
+from bench.plane import Fleet
+from tests.stories.support.cluster import Cluster
+from tests.stories.support.workloads import GANG, made_by, pod
 
 ROLES = "ps=1,worker=4"
 

@@ -2,13 +2,13 @@
 
 import pytest
 
-from tests.plane import Fleet
-from tests.plane.installation import Installation
-from tests.plane.proxy import Proxy
-from tests.stories.cluster import Cluster, bound
+from bench.plane import Fleet
+from bench.plane.installation import Installation
+from bench.plane.proxy import Proxy
 from tests.stories.conftest import Tune
+from tests.stories.support.cluster import Cluster, bound
+from tests.stories.support.workloads import gang, made_by
 from tests.stories.test_preemption import evicted
-from tests.stories.workloads import gang, made_by
 
 EIGHT = Fleet(racks=1, nodes_per_rack=2, gpus=4)
 GPU = "nvidia.com/gpu"

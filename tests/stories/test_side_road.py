@@ -12,15 +12,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.plane import ApiError, Fleet, NeverCameError, Plane, watches, where
-from tests.plane.client import Object
-from tests.plane.installation import EXTENDER, GANGWRIGHT, ROOT, Installation
-from tests.plane.proxy import Proxy
-from tests.stories import rights
-from tests.stories.cluster import PLAN, SEAT, Cluster, bind, bound, gated, per_node, pinned, racks
+from bench.plane import ApiError, Fleet, NeverCameError, Plane, watches, where
+from bench.plane.client import Object
+from bench.plane.installation import EXTENDER, GANGWRIGHT, ROOT, Installation
+from bench.plane.proxy import Proxy
 from tests.stories.conftest import Tune
+from tests.stories.support import rights
+from tests.stories.support.cluster import PLAN, SEAT, Cluster, bind, bound, gated, per_node, pinned, racks
+from tests.stories.support.workloads import gang, interleaved, made_by, pod
 from tests.stories.test_ffdl import EIGHT_GPUS, JOBS, LEARNERS, of_jobs
-from tests.stories.workloads import gang, interleaved, made_by, pod
 
 OVERLAY = ROOT / "manifests" / "overlays" / "without-gate-policy"
 CONFIG = ROOT / "extender_config" / "kube-scheduler-without-policy.yaml"

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest_asyncio
 import yaml
 
-from tests.cli.speaking import Said, say
-from tests.plane import where
-from tests.plane.client import Client
-from tests.plane.nodes import GPU
-from tests.stories.cluster import Cluster
-from tests.stories.people import binding, hired
+from bench.plane import where
+from bench.plane.client import Client
+from bench.plane.nodes import GPU
+from tests.cli.support.speaking import Said, say
+from tests.stories.support.cluster import Cluster
+from tests.stories.support.people import binding, hired
+from tests.stories.support.workloads import gang, made_by
 from tests.stories.test_cli import named
-from tests.stories.workloads import gang, made_by
 
 PERSON = "jane"
 Ask = Callable[..., Awaitable[Said]]

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.plane import Fleet
-from tests.plane.client import Object
-from tests.plane.installation import Installation
-from tests.stories.cluster import Cluster, gated, pinned
-from tests.stories.workloads import gang, made_by
+from bench.plane import Fleet
+from bench.plane.client import Object
+from bench.plane.installation import Installation
+from tests.stories.support.cluster import Cluster, gated, pinned
+from tests.stories.support.workloads import gang, made_by
 
 MIB = 2**20
 

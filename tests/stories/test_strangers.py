@@ -1,9 +1,9 @@
 """Pods that are not ours are left alone, and what they use is used."""
 
-from tests.plane import Fleet
-from tests.plane.installation import GATE
-from tests.stories.cluster import Cluster, said
-from tests.stories.workloads import gang, pod
+from bench.plane import Fleet
+from bench.plane.installation import GATE
+from tests.stories.support.cluster import Cluster, said
+from tests.stories.support.workloads import gang, pod
 
 
 async def test_use_of_strangers_counts(cluster: Cluster):

@@ -5,12 +5,12 @@ passed.
 
 import pytest
 
-from tests.plane import Fleet, where
-from tests.plane.client import Object
-from tests.plane.installation import Installation
-from tests.stories.cluster import Cluster
+from bench.plane import Fleet, where
+from bench.plane.client import Object
+from bench.plane.installation import Installation
 from tests.stories.conftest import Tune
-from tests.stories.workloads import made_by, pod
+from tests.stories.support.cluster import Cluster
+from tests.stories.support.workloads import made_by, pod
 
 QUANTUM = {"queue.order": "las", "queue.lasQuantum": "3s", "queue.preemptionCooldown": "1s"}
 

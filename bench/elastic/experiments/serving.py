@@ -11,9 +11,9 @@ from bench.elastic.experiments import published, slots
 from bench.elastic.experiments.working import STEP, Shop, now
 from bench.elastic.following import Line, Output
 from bench.elastic.stage import NAMESPACE, Object, Stage
-from tests.plane import where
-from tests.plane.installation import SCHEDULER_NAME
-from tests.plane.nodes import GPU
+from bench.plane import where
+from bench.plane.installation import SCHEDULER_NAME
+from bench.plane.nodes import GPU
 
 LEAST, MOST = 1, 6
 BATCH: Final = 16

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from bench.elastic.following import Line, Output
+from bench.elastic.jobs import SCRIPT, job
 from bench.elastic.stage import Stage
-from tests.plane.errors import NeverCameError
-from tests.stories.elastic.jobs import SCRIPT, job
+from bench.plane.errors import NeverCameError
 
 STEP: Final = 0.5
 """Seconds to which a pass is padded: six workers on two cores then compute for a third of them."""

@@ -11,7 +11,7 @@ from typing import Self
 from bench.elastic.following import Output
 from bench.elastic.roads.ours import SCRIPT
 from bench.elastic.stage import QUIET
-from tests.plane.processes import Program
+from bench.plane.processes import Program
 
 
 class Launched:

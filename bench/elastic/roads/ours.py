@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from bench.elastic.jobs import job
 from bench.elastic.roads.turn import Turn, Watch, summed
 from bench.elastic.stage import NAMESPACE, Stage
-from tests.plane import where
-from tests.stories.elastic.jobs import job
+from bench.plane import where
 
 LOOK: Final = 5.0
 """Seconds over which the agents' processor time is taken."""

@@ -11,8 +11,8 @@ import pytest
 
 from scheduler.elastic.agent import local_server
 from scheduler.elastic.agent.local_server import SPARE, Acceptors
-from tests.elastic.agent.master import PATIENCE
-from tests.elastic.agent.worker import until
+from tests.elastic.agent.support.master import PATIENCE
+from tests.elastic.agent.support.worker import until
 
 
 class Echo:

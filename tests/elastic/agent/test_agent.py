@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from scheduler.elastic.agent.agent import TICK
-from tests.elastic.agent.master import PATIENCE, Master
-from tests.elastic.agent.worker import Worker, until
+from tests.elastic.agent.support.master import PATIENCE, Master
+from tests.elastic.agent.support.worker import Worker, until
 
 
 @pytest.fixture
@@ -423,7 +423,7 @@ def test_a_wrong_call_starts_nothing(
     """Without a command, or with a setting that is wrong, the code is 2 and one line says what would be right."""
     import subprocess
 
-    from tests.elastic.agent.worker import ROOT, environment
+    from tests.elastic.agent.support.worker import ROOT, environment
 
     done = subprocess.run(
         [sys.executable, "-m", "scheduler.elastic.agent", *words],

@@ -12,7 +12,7 @@ from scheduler.elastic.agent.agent_errors import Unreachable
 from scheduler.elastic.agent.heartbeat import EARLY, Heartbeat
 from scheduler.elastic.agent.master_client import Answer
 from scheduler.elastic.agent.retry import Outage
-from tests.elastic.agent.master import PATIENCE
+from tests.elastic.agent.support.master import PATIENCE
 
 INTERVAL = 600.0
 """So long that no beat of a test goes out for the time that really passes."""

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from bench.plane.certificates import Authority
 from scheduler.elastic.agent import master_client as calls
 from scheduler.elastic.agent.agent_errors import Garbled, Refused, Unreachable
 from scheduler.elastic.agent.agent_settings import Address
@@ -19,8 +20,7 @@ from scheduler.elastic.agent.http_client import Connections, Reply
 from scheduler.elastic.agent.master_client import Master as Client
 from scheduler.elastic.agent.retry import Backoff, Outage, Over, Patience
 from scheduler.elastic.reconciler.timeouts import Timeouts
-from tests.elastic.agent.master import PATIENCE, Master
-from tests.plane.certificates import Authority
+from tests.elastic.agent.support.master import PATIENCE, Master
 
 
 @pytest.fixture(scope="module")

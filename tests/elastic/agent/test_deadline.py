@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from bench.plane.certificates import Authority
 from scheduler.elastic.agent import http_client
 from scheduler.elastic.agent.agent_errors import Unreachable
 from scheduler.elastic.agent.agent_settings import Address
 from scheduler.elastic.agent.http_client import PIECE, Connections, Deadline, Lookup
-from tests.elastic.agent.master import PATIENCE, Master
-from tests.plane.certificates import Authority
+from tests.elastic.agent.support.master import PATIENCE, Master
 
 LIMIT = 1.5
 """Of a beat."""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from scheduler.elastic.agent.http_client import Lookup
-from tests.elastic.agent.master import PATIENCE
+from tests.elastic.agent.support.master import PATIENCE
 
 ADDRESSES = socket.getaddrinfo
 

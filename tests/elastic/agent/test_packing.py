@@ -15,8 +15,8 @@ import pytest
 from scheduler.elastic import agent
 from scheduler.elastic.agent.archive import START, build
 from scheduler.elastic.agent.main import isolated
-from tests.elastic.agent.master import PATIENCE, Master
-from tests.elastic.agent.worker import environment
+from tests.elastic.agent.support.master import PATIENCE, Master
+from tests.elastic.agent.support.worker import environment
 
 ROOM = Path(agent.__file__).parents[1]
 MODULES = sorted([*(ROOM / "agent").rglob("*.py"), *(ROOM / "runtime").rglob("*.py")])

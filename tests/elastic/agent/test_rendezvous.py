@@ -16,9 +16,9 @@ from scheduler.elastic.agent.liveness import Known, judge
 from scheduler.elastic.agent.master_client import Master as Client
 from scheduler.elastic.agent.training_run import TrainingRun
 from scheduler.elastic.reconciler.job_effects import Place
-from tests.elastic.agent.master import PATIENCE
-from tests.elastic.agent.worker import Worker
-from tests.elastic.rendezvous.served import Served, served
+from tests.elastic.agent.support.master import PATIENCE
+from tests.elastic.agent.support.worker import Worker
+from tests.elastic.rendezvous.support.served import Served, served
 
 
 @pytest.fixture

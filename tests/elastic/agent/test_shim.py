@@ -21,8 +21,8 @@ from scheduler.elastic.agent.master_client import Master as Client
 from scheduler.elastic.agent.retry import Outage, Patience
 from scheduler.elastic.agent.training_run import TrainingRun
 from scheduler.elastic.runtime.round_assignment import Assignment
-from tests.elastic.agent.master import PATIENCE, Master
-from tests.elastic.agent.worker import call
+from tests.elastic.agent.support.master import PATIENCE, Master
+from tests.elastic.agent.support.worker import call
 
 BATCH = {"mode": "fixed", "local": 8, "global": 16, "accumulate": 1}
 

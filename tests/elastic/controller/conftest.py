@@ -6,7 +6,7 @@ import pytest
 import stamina
 from stamina.instrumentation import RetryDetails, get_on_retry_hooks, set_on_retry_hooks
 
-from tests.elastic.controller.house import House, world
+from tests.elastic.controller.support.house import House, world
 
 
 @pytest.fixture

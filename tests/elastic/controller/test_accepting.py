@@ -9,7 +9,7 @@ from scheduler.elastic.controller.decode import AcceptedSpec, Job, Meta
 from scheduler.elastic.job import validation
 from scheduler.elastic.job.status_json import LONGEST_COPY, accepted_spec
 from scheduler.elastic.reconciler.job_events import SpecRefused, SpecSeen
-from tests.elastic.controller.house import TEMPLATE, House, job, pods, status, train
+from tests.elastic.controller.support.house import TEMPLATE, House, job, pods, status, train
 
 GOOD = {"minWorkers": 1, "maxWorkers": 2, "template": TEMPLATE}
 BAD = {**GOOD, "maxWorkers": 0}

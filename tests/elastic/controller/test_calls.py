@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scheduler.elastic.controller import requests
 from scheduler.elastic.controller.pod_template import Owner
 from scheduler.settings import Confinement
-from tests.kube.writable import merged
+from tests.kube.support.writable import merged
 
 OWNER = Owner("team", "train", "uid-job")
 scalars = st.none() | st.booleans() | st.integers() | st.text(max_size=5)

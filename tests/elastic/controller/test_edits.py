@@ -7,7 +7,7 @@ import msgspec
 from scheduler.elastic.controller import requests
 from scheduler.elastic.controller.autoscaler import decide
 from scheduler.elastic.job.status_json import LONGEST_COPY
-from tests.elastic.controller.house import KIT, TEMPLATE, House, job, pods, status, train
+from tests.elastic.controller.support.house import KIT, TEMPLATE, House, job, pods, status, train
 from tests.elastic.controller.test_sizes import BUSY, ROOM
 
 EDITED = {

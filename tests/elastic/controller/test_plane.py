@@ -10,11 +10,11 @@ import aiohttp
 import pytest
 import yaml
 
-from tests.elastic.controller.house import TEMPLATE
-from tests.elastic.controller.process import Process
-from tests.plane.client import Client, where
-from tests.plane.control_plane import Plane
-from tests.plane.errors import ApiError
+from bench.plane.client import Client, where
+from bench.plane.control_plane import Plane
+from bench.plane.errors import ApiError
+from tests.elastic.controller.support.house import TEMPLATE
+from tests.elastic.controller.support.process import Process
 
 pytestmark = pytest.mark.plane
 

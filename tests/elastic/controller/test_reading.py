@@ -7,7 +7,7 @@ from scheduler.elastic.controller.decode import doom, known
 from scheduler.elastic.controller.pod_template import SURPLUS, Owner, Worker, manifest
 from scheduler.elastic.job import Spec
 from scheduler.objects import api
-from tests.elastic.controller.house import KIT, TEMPLATE
+from tests.elastic.controller.support.house import KIT, TEMPLATE
 
 OWNER = Owner("team", "train", "uid-job")
 

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from scheduler.elastic.controller import pod_control, requests
-from tests.elastic.controller.house import LIMITS, House, job, pods, status
-from tests.kube.api_server import Refuse
+from tests.elastic.controller.support.house import LIMITS, House, job, pods, status
+from tests.kube.support.api_server import Refuse
 
 QUICK = msgspec.structs.replace(LIMITS, backoff_most=0.02, backoff_each=0.0)
 """The next try comes at once."""

@@ -8,7 +8,7 @@ from scheduler.elastic.controller.job_registry import JobRegistry
 from scheduler.kube.lease_record import LeaseName
 from scheduler.settings import Settings
 from scheduler.telemetry.elastic_metrics import ElasticMetrics
-from tests.kube.speechless import heard
+from tests.kube.support.speechless import heard
 
 NAMESPACES = [f"team-{number}" for number in range(50)]
 

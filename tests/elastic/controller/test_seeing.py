@@ -10,8 +10,8 @@ from scheduler.elastic.reconciler.timeouts import Timeouts
 from scheduler.elastic.rendezvous.worker_messages import Reason, Refused
 from scheduler.kube.watch import INACTIVITY
 from scheduler.settings import Settings
-from tests.elastic.controller.house import LIMITS, PODS, House, job, pods, status, train
-from tests.kube.api_server import Refuse
+from tests.elastic.controller.support.house import LIMITS, PODS, House, job, pods, status, train
+from tests.kube.support.api_server import Refuse
 
 IMPATIENT = msgspec.structs.replace(LIMITS, unseen=0.5)
 

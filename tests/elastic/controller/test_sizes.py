@@ -11,7 +11,7 @@ from scheduler.elastic.controller.job_registry import watched
 from scheduler.elastic.controller.node_usage import NodeUsage
 from scheduler.elastic.sizing import Want, allocation, policies
 from scheduler.objects import pod_annotations
-from tests.elastic.controller.house import KIT, TEMPLATE, House, job, pods, status, train
+from tests.elastic.controller.support.house import KIT, TEMPLATE, House, job, pods, status, train
 
 ROOM = {"allocatable": {"cpu": "3", "memory": "64Gi", "pods": "110"}}
 BUSY = {

@@ -11,9 +11,20 @@ from scheduler.elastic.reconciler import Timeouts
 from scheduler.elastic.reconciler.job_events import Arrived, Beat, Elapsed, Exited
 from scheduler.elastic.rendezvous.worker_messages import Reason, Refused
 from scheduler.settings import Confinement
-from tests.elastic.controller.house import KIT, TEMPLATE, Actor, House, beat, job, pods, seat, status, train
-from tests.kube.api_server import Refuse, status_body
-from tests.kube.follower import until
+from tests.elastic.controller.support.house import (
+    KIT,
+    TEMPLATE,
+    Actor,
+    House,
+    beat,
+    job,
+    pods,
+    seat,
+    status,
+    train,
+)
+from tests.kube.support.api_server import Refuse, status_body
+from tests.kube.support.follower import until
 
 
 async def test_a_job_gets_its_quorum(api, house):

@@ -15,10 +15,10 @@ from scheduler.elastic.reconciler import Timeouts
 from scheduler.kube.client import Client
 from scheduler.kube.credentials import find_access
 from scheduler.settings import ElasticMaster
-from tests.elastic.controller.house import JOBS
-from tests.kube.api_server import Refuse
-from tests.kube.follower import until
-from tests.kube.kubeconfig import kubeconfig
+from tests.elastic.controller.support.house import JOBS
+from tests.kube.support.api_server import Refuse
+from tests.kube.support.follower import until
+from tests.kube.support.kubeconfig import kubeconfig
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ import pytest
 
 from scheduler.elastic.job.spec import Checkpoint
 from scheduler.elastic.reconciler import job_effects
-from tests.elastic.reconciler.training import a_job
-from tests.elastic.reconciler.world import World
+from tests.elastic.reconciler.support.training import a_job
+from tests.elastic.reconciler.support.world import World
 
 
 def alone(most: int, **fields: object) -> World:

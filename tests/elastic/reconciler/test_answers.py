@@ -1,7 +1,7 @@
 """What a worker that asks is told, beside what was published."""
 
 from scheduler.elastic.reconciler import job_effects
-from tests.elastic.reconciler.training import a_job
+from tests.elastic.reconciler.support.training import a_job
 
 
 def test_a_round_is_told_though_another_member_has_to_go_meanwhile() -> None:

@@ -6,8 +6,8 @@ import pytest
 from scheduler.elastic.job import Spec, encode_status
 from scheduler.elastic.job.status import Barred, Resize
 from scheduler.elastic.reconciler import job_effects, job_events
-from tests.elastic.reconciler.training import a_job
-from tests.elastic.reconciler.world import TEMPLATE, World
+from tests.elastic.reconciler.support.training import a_job
+from tests.elastic.reconciler.support.world import TEMPLATE, World
 
 
 def test_nodes_are_avoided_twice_as_long_after_each_failure() -> None:

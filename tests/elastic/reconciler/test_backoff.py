@@ -8,8 +8,8 @@ import pytest
 
 from scheduler.elastic.job import Spec
 from scheduler.elastic.reconciler import Reconciler, Timeouts, job_effects, job_events
-from tests.elastic.reconciler.training import a_job
-from tests.elastic.reconciler.world import TEMPLATE, World
+from tests.elastic.reconciler.support.training import a_job
+from tests.elastic.reconciler.support.world import TEMPLATE, World
 
 
 @pytest.mark.parametrize("count", [1, 2, 4])

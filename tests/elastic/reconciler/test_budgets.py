@@ -6,10 +6,10 @@ from collections.abc import Callable
 import pytest
 
 from scheduler.elastic.job import Phase, Spec
-from tests.elastic.reconciler import world as worlds
-from tests.elastic.reconciler.training import a_job
-from tests.elastic.reconciler.workers import Pod
-from tests.elastic.reconciler.world import TEMPLATE, World
+from tests.elastic.reconciler.support import world as worlds
+from tests.elastic.reconciler.support.training import a_job
+from tests.elastic.reconciler.support.workers import Pod
+from tests.elastic.reconciler.support.world import TEMPLATE, World
 
 HOUR = 3600.0
 

@@ -9,8 +9,8 @@ from scheduler.elastic.job import Phase, Spec, encode_status
 from scheduler.elastic.job.spec import EarlyExit
 from scheduler.elastic.reconciler import Timeouts
 from scheduler.elastic.reconciler.job_effects import Tell
-from tests.elastic.reconciler.training import a_job
-from tests.elastic.reconciler.world import TEMPLATE, World
+from tests.elastic.reconciler.support.training import a_job
+from tests.elastic.reconciler.support.world import TEMPLATE, World
 
 
 def test_what_comes_after_the_training_is_waited_for() -> None:

@@ -4,8 +4,8 @@ import pytest
 
 from scheduler.elastic.reconciler import round_triggers
 from scheduler.elastic.reconciler.job_effects import Tell
-from tests.elastic.reconciler.training import a_job
-from tests.elastic.reconciler.world import World
+from tests.elastic.reconciler.support.training import a_job
+from tests.elastic.reconciler.support.world import World
 
 
 def fail(world: World, size: int = 3) -> bool:

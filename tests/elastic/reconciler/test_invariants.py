@@ -9,8 +9,8 @@ import os
 import pytest
 
 from scheduler.elastic.job import Spec
-from tests.elastic.reconciler.walks import Walk
-from tests.elastic.reconciler.world import TEMPLATE, World
+from tests.elastic.reconciler.support.walks import Walk
+from tests.elastic.reconciler.support.world import TEMPLATE, World
 
 STEPS = int(os.environ.get("GANGWRIGHT_STEPS", "10000"))
 WALK = 200

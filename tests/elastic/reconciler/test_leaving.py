@@ -2,7 +2,7 @@
 
 from scheduler.elastic.job.spec import Checkpoint
 from scheduler.elastic.reconciler import job_effects
-from tests.elastic.reconciler.training import a_job
+from tests.elastic.reconciler.support.training import a_job
 
 
 def test_sigterm_is_an_orderly_leave() -> None:

@@ -5,9 +5,9 @@ import pytest
 from scheduler.elastic.job import Phase, Spec
 from scheduler.elastic.job.spec import Checkpoint
 from scheduler.elastic.reconciler import Timeouts, job_effects, job_events, selectors
-from tests.elastic.reconciler import world as membership_world
-from tests.elastic.reconciler.training import a_job, recovers
-from tests.elastic.reconciler.world import COLLECTIVE_S, TEMPLATE, World
+from tests.elastic.reconciler.support import world as membership_world
+from tests.elastic.reconciler.support.training import a_job, recovers
+from tests.elastic.reconciler.support.world import COLLECTIVE_S, TEMPLATE, World
 
 
 @pytest.mark.parametrize("rank", [0, 1, 2])

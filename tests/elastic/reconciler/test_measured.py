@@ -4,9 +4,9 @@ import msgspec
 import pytest
 
 from scheduler.elastic.reconciler import job_effects, job_events
-from tests.elastic.reconciler import world as membership_world
-from tests.elastic.reconciler.training import a_job
-from tests.elastic.reconciler.world import STEP_S, Pod, World
+from tests.elastic.reconciler.support import world as membership_world
+from tests.elastic.reconciler.support.training import a_job
+from tests.elastic.reconciler.support.world import STEP_S, Pod, World
 
 
 def grown() -> World:

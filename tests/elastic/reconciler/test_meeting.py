@@ -3,8 +3,8 @@
 import pytest
 
 from scheduler.elastic.reconciler import job_effects, job_events
+from tests.elastic.reconciler.support.training import a_job
 from tests.elastic.reconciler.test_ranks import Talk
-from tests.elastic.reconciler.training import a_job
 
 ENDS = (
     job_events.Exited("b", None, 9),

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from scheduler.elastic.reconciler import Timeouts, job_effects
-from tests.elastic.reconciler.training import a_job
-from tests.elastic.reconciler.world import World
+from tests.elastic.reconciler.support.training import a_job
+from tests.elastic.reconciler.support.world import World
 
 
 @pytest.mark.parametrize(

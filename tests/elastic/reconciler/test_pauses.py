@@ -9,9 +9,9 @@ from scheduler.elastic.job.spec import Checkpoint
 from scheduler.elastic.reconciler import Reconciler, job_effects, job_events
 from scheduler.elastic.sizing import policies
 from scheduler.elastic.sizing.policy_parameters import Schedule
-from tests.elastic.reconciler.training import a_job
-from tests.elastic.reconciler.workers import Pod
-from tests.elastic.reconciler.world import TEMPLATE, World
+from tests.elastic.reconciler.support.training import a_job
+from tests.elastic.reconciler.support.workers import Pod
+from tests.elastic.reconciler.support.world import TEMPLATE, World
 
 
 def test_a_job_is_suspended_and_resumed_with_another_size() -> None:

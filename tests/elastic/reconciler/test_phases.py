@@ -6,8 +6,8 @@ import pytest
 from scheduler.elastic.job import Stage
 from scheduler.elastic.job.spec import Batch, BatchMode, Checkpoint
 from scheduler.elastic.reconciler import job_effects
-from tests.elastic.reconciler.training import a_job
-from tests.elastic.reconciler.world import Pod, World
+from tests.elastic.reconciler.support.training import a_job
+from tests.elastic.reconciler.support.world import Pod, World
 
 
 def test_batch_and_rate_follow_the_size() -> None:

@@ -6,9 +6,9 @@ import pytest
 
 from scheduler.elastic.job import Phase, Spec
 from scheduler.elastic.reconciler import job_effects, job_events
-from tests.elastic.reconciler.training import a_job
-from tests.elastic.reconciler.workers import Pod
-from tests.elastic.reconciler.world import TEMPLATE, World
+from tests.elastic.reconciler.support.training import a_job
+from tests.elastic.reconciler.support.workers import Pod
+from tests.elastic.reconciler.support.world import TEMPLATE, World
 
 OOM = "OOMKilled: container worker exceeded its memory limit of 4Gi"
 EVICTED = "Evicted: The node was low on resource: memory."

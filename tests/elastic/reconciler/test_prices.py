@@ -5,8 +5,8 @@ master leaves of it.
 import pytest
 
 from scheduler.elastic.job import Phase, encode_status
-from tests.elastic.reconciler.training import a_job
-from tests.elastic.reconciler.world import STEP_S, World
+from tests.elastic.reconciler.support.training import a_job
+from tests.elastic.reconciler.support.world import STEP_S, World
 
 
 def written(world: World) -> None:

@@ -8,7 +8,7 @@ import pytest
 from scheduler.elastic.job import Phase, Round, Spec
 from scheduler.elastic.job.spec import Checkpoint
 from scheduler.elastic.reconciler import Reconciler, job_effects, job_events
-from tests.elastic.reconciler.world import TEMPLATE
+from tests.elastic.reconciler.support.world import TEMPLATE
 
 
 class Talk:

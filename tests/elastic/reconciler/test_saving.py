@@ -8,9 +8,9 @@ from scheduler.elastic.job.status import Checkpoint as Saved
 from scheduler.elastic.job.status import Condition
 from scheduler.elastic.reconciler import Reconciler, Timeouts, job_effects, job_events
 from scheduler.elastic.reconciler.reconciler import STEADY
+from tests.elastic.reconciler.support.training import a_job
+from tests.elastic.reconciler.support.world import World
 from tests.elastic.reconciler.test_ranks import Talk
-from tests.elastic.reconciler.training import a_job
-from tests.elastic.reconciler.world import World
 
 FULL = "CheckpointError: no space left on the device"
 

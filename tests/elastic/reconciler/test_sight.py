@@ -2,8 +2,8 @@
 
 from scheduler.elastic.job import Condition, Spec
 from scheduler.elastic.reconciler import Timeouts, job_effects
-from tests.elastic.reconciler.training import a_job
-from tests.elastic.reconciler.world import TEMPLATE, World
+from tests.elastic.reconciler.support.training import a_job
+from tests.elastic.reconciler.support.world import TEMPLATE, World
 
 LONG = 400.0
 """Several times what a pod may take to be seen."""

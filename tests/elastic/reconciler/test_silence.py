@@ -4,8 +4,8 @@ import pytest
 
 from scheduler.elastic.job import Phase
 from scheduler.elastic.reconciler import job_effects, job_events
-from tests.elastic.reconciler.training import a_job
-from tests.elastic.reconciler.world import World
+from tests.elastic.reconciler.support.training import a_job
+from tests.elastic.reconciler.support.world import World
 
 
 def told(world: World, reason: str) -> list[str]:

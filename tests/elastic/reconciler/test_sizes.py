@@ -2,8 +2,8 @@
 
 from scheduler.elastic.job import Spec
 from scheduler.elastic.reconciler import job_effects
-from tests.elastic.reconciler.training import a_job
-from tests.elastic.reconciler.world import TEMPLATE, World
+from tests.elastic.reconciler.support.training import a_job
+from tests.elastic.reconciler.support.world import TEMPLATE, World
 
 
 def test_the_first_round_waits_for_the_quorum() -> None:

@@ -3,7 +3,7 @@
 from scheduler.elastic.job import Spec
 from scheduler.elastic.job.spec import Checkpoint
 from scheduler.elastic.reconciler import job_effects
-from tests.elastic.reconciler.world import TEMPLATE, World
+from tests.elastic.reconciler.support.world import TEMPLATE, World
 
 
 def a_job(size: int) -> World:

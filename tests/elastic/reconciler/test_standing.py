@@ -7,7 +7,7 @@ import pytest
 from scheduler.elastic.job import Spec
 from scheduler.elastic.job.spec import Stage
 from scheduler.elastic.reconciler import job_effects, job_events
-from tests.elastic.reconciler.world import TEMPLATE, Patient, World
+from tests.elastic.reconciler.support.world import TEMPLATE, Patient, World
 
 
 def a_job(size: int = 1, **fields: object) -> World:

@@ -5,8 +5,8 @@ import pytest
 from scheduler.elastic.job import Spec, encode_status
 from scheduler.elastic.job.spec import Checkpoint
 from scheduler.elastic.reconciler import job_effects
-from tests.elastic.reconciler.training import a_job
-from tests.elastic.reconciler.world import TEMPLATE, World
+from tests.elastic.reconciler.support.training import a_job
+from tests.elastic.reconciler.support.world import TEMPLATE, World
 
 
 def test_the_user_goes_before_the_policy() -> None:

@@ -5,9 +5,9 @@ import pytest
 
 from scheduler.elastic.job.spec import Batch, BatchMode
 from scheduler.elastic.reconciler import job_effects, job_events
-from tests.elastic.reconciler import world as membership_world
-from tests.elastic.reconciler.training import a_job
-from tests.elastic.reconciler.world import Pod, World
+from tests.elastic.reconciler.support import world as membership_world
+from tests.elastic.reconciler.support.training import a_job
+from tests.elastic.reconciler.support.world import Pod, World
 
 
 def test_a_straggler_is_replaced_first_and_then_swapped() -> None:

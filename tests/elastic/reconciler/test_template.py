@@ -9,9 +9,9 @@ from scheduler.elastic.job.spec import Checkpoint, EarlyExit
 from scheduler.elastic.job.status_json import LONGEST_COPY
 from scheduler.elastic.reconciler import job_effects, job_events
 from scheduler.elastic.reconciler.template_revision import LONG
-from tests.elastic.reconciler.training import a_job
-from tests.elastic.reconciler.workers import Pod
-from tests.elastic.reconciler.world import TEMPLATE, World, edited
+from tests.elastic.reconciler.support.training import a_job
+from tests.elastic.reconciler.support.workers import Pod
+from tests.elastic.reconciler.support.world import TEMPLATE, World, edited
 
 SAVED = Checkpoint(path="/ckpt")
 

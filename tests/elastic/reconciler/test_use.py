@@ -6,8 +6,8 @@ from scheduler.elastic import sizing
 from scheduler.elastic.job import Stage
 from scheduler.elastic.job.spec import Batch, BatchMode
 from scheduler.elastic.sizing.policy_parameters import Schedule
-from tests.elastic.reconciler.training import a_job
-from tests.elastic.reconciler.world import World
+from tests.elastic.reconciler.support.training import a_job
+from tests.elastic.reconciler.support.world import World
 
 
 def wanted(world: World) -> int:

@@ -11,9 +11,9 @@ import structlog.testing
 
 from scheduler.elastic.reconciler.job_events import Arrived, Beat, Exited, Leaving
 from scheduler.elastic.rendezvous import worker_requests
-from tests.elastic.rendezvous.desk import HonestDesk
-from tests.elastic.rendezvous.rounds import a_round, until_one_waits
-from tests.elastic.rendezvous.served import jwt, served
+from tests.elastic.rendezvous.support.desk import HonestDesk
+from tests.elastic.rendezvous.support.rounds import a_round, until_one_waits
+from tests.elastic.rendezvous.support.served import jwt, served
 
 VALUE = "/v1/rounds/1/kv/global/0"
 

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
+from bench.plane.certificates import Authority
 from scheduler.clock import steady
 from scheduler.elastic.rendezvous import certificate_store
 from scheduler.elastic.rendezvous.certificate_store import NAMES, Secret, certified, settled
 from scheduler.elastic.rendezvous.certificates import AUTHORITY_LIFE, SERVER_LIFE, Pair, Papers, mended
 from scheduler.errors import SettingsError, Unreachable
 from scheduler.settings import RendezvousServer
-from tests.elastic.rendezvous.served import ApiServer, served
-from tests.plane.certificates import Authority
+from tests.elastic.rendezvous.support.served import ApiServer, served
 
 HOSTS = ("gangwright-elastic.gangwright-system.svc", "gangwright-elastic", "10.0.0.7", "::1")
 NOW = steady()

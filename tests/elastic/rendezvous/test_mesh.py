@@ -11,7 +11,7 @@ from scheduler.elastic.rendezvous.kv_store import Values
 from scheduler.elastic.rendezvous.worker_messages import Refused
 from scheduler.errors import SettingsError
 from scheduler.settings import RendezvousServer, load
-from tests.elastic.rendezvous.served import served
+from tests.elastic.rendezvous.support.served import served
 
 WORKERS = 64
 LEAST = {"valueLimit": 2**15, "keys": 2**11, "roundLimit": 2**23, "valuesLimit": 2**23}

@@ -10,14 +10,14 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
+from bench.plane import where
+from bench.plane.certificates import service_account
 from scheduler.elastic.rendezvous.rendezvous_server import rendezvous
 from scheduler.kube.client import Client as KubeClient
 from scheduler.kube.credentials import find_access
 from scheduler.settings import RendezvousServer
 from scheduler.telemetry.elastic_metrics import ElasticMetrics
-from tests.elastic.rendezvous.desk import HonestDesk
-from tests.plane import where
-from tests.plane.certificates import service_account
+from tests.elastic.rendezvous.support.desk import HonestDesk
 
 pytestmark = pytest.mark.plane
 

@@ -8,9 +8,9 @@ import aiohttp
 import pytest
 
 from scheduler.elastic.rendezvous.worker_messages import Reason, Refused
-from tests.elastic.rendezvous.desk import HonestDesk
-from tests.elastic.rendezvous.rounds import a_round
-from tests.elastic.rendezvous.served import BEGAN, jwt, served
+from tests.elastic.rendezvous.support.desk import HonestDesk
+from tests.elastic.rendezvous.support.rounds import a_round
+from tests.elastic.rendezvous.support.served import BEGAN, jwt, served
 
 ROUTES = {
     "beat": ("POST", "/v1/beat", {"phase": "Training", "round": 1}),

@@ -12,7 +12,7 @@ from scheduler.elastic.rendezvous.worker_messages import Reason, Refused
 from scheduler.errors import Forbidden
 from scheduler.serving.token_reviews import TOKENS
 from scheduler.settings import RendezvousServer
-from tests.elastic.rendezvous.served import BEGAN, ApiServer, jwt
+from tests.elastic.rendezvous.support.served import BEGAN, ApiServer, jwt
 
 A = Holder("a", "pod-a", "team")
 

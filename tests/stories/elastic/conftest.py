@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from tests.elastic.horovod import SELDOM
-from tests.elastic.horovod.fixtures import build_before_tests, horovod_python, torch_python
-from tests.plane import Plane
-from tests.plane.client import Client
-from tests.plane.installation import EXTENDER, GANGWRIGHT, Installation
-from tests.plane.kubelet import OURS, PLAIN, Image, Kubelet
+from bench.elastic.jobs import TRAINING, Jobs
+from bench.horovod import SELDOM
+from bench.plane import Plane
+from bench.plane.client import Client
+from bench.plane.elastic_master import ELASTIC, IMPATIENT, MANIFESTS, Master
+from bench.plane.installation import EXTENDER, GANGWRIGHT, Installation
+from bench.plane.kubelet import OURS, PLAIN, Image, Kubelet
 from tests.stories.conftest import Installed
-from tests.stories.elastic.jobs import TRAINING, Jobs
-from tests.stories.elastic.master import ELASTIC, IMPATIENT, MANIFESTS, Master
-from tests.stories.rights import forbidden
+from tests.stories.support.rights import forbidden
+from tests.support.horovod_fixtures import build_before_tests, horovod_python, torch_python
 
 __all__ = ["horovod_python", "torch_python"]
 

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from tests.plane import where
-from tests.stories.elastic.jobs import LATE, STANDIN, job, of_size, slots, stillness, whole
+from bench.elastic.jobs import LATE, STANDIN, job, of_size, slots, stillness, whole
+from bench.plane import where
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from tests.cli.speaking import Said, say
-from tests.plane import where
-from tests.stories.elastic.jobs import STANDIN, in_phase, job, of_size, slots
+from bench.elastic.jobs import STANDIN, in_phase, job, of_size, slots
+from bench.plane import where
+from tests.cli.support.speaking import Said, say
 
 pytestmark = pytest.mark.timeout(900)
 

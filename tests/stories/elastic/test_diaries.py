@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from tests.stories.elastic import diaries
-from tests.stories.elastic.diaries import Diary, Process
+from tests.stories.elastic.support import diaries
+from tests.stories.elastic.support.diaries import Diary, Process
 
 
 def a_step(number, samples, rank=0, size=2, *, epoch=0, at=None):

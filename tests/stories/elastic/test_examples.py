@@ -20,12 +20,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.elastic.horovod import launch
-from tests.plane.errors import NeverCameError
-from tests.plane.kubelet import Image
-from tests.stories.elastic import diaries
+from bench.elastic.jobs import EXAMPLES, START, TORCH, TRAINING, in_phase, job, of_size, saved, slots
+from bench.plane.errors import NeverCameError
+from bench.plane.kubelet import Image
 from tests.stories.elastic.conftest import QUIET
-from tests.stories.elastic.jobs import EXAMPLES, START, TORCH, TRAINING, in_phase, job, of_size, saved, slots
+from tests.stories.elastic.support import diaries, horovodrun
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -90,7 +89,7 @@ def of_stock(tmp_path_factory):
         if (example, size, words) not in known:
             place = tmp_path_factory.mktemp("stock")
             command = example.command(place / "told", *words)
-            await asyncio.to_thread(launch.train, python, size, command, place / "run", QUIET)
+            await asyncio.to_thread(horovodrun.train, python, size, command, place / "run", QUIET)
             known[example, size, words] = diaries.read(place / "told")
         return known[example, size, words]
 

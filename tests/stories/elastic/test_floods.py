@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from bench.elastic.flood import FLOODS, IDLE, TARGETS, flood, lost, place
-from tests.stories.elastic.jobs import job, of_size, slots, whole
+from bench.elastic.jobs import job, of_size, slots, whole
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -5,8 +5,8 @@ from collections import defaultdict
 
 import pytest
 
-from tests.plane import where
-from tests.stories.elastic.jobs import JOBS, REAL, job, of_size, slots, whole
+from bench.elastic.jobs import JOBS, REAL, job, of_size, slots, whole
+from bench.plane import where
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -10,8 +10,8 @@ from collections import Counter
 import aiohttp
 import pytest
 
-from tests.plane import where
-from tests.stories.elastic.jobs import job, of_size, slots, whole
+from bench.elastic.jobs import job, of_size, slots, whole
+from bench.plane import where
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.stories.elastic.jobs import SCRIPTS, STANDIN, in_phase, job, slots
+from bench.elastic.jobs import SCRIPTS, STANDIN, in_phase, job, slots
 
 pytestmark = pytest.mark.timeout(900)
 

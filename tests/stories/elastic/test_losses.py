@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from tests.stories.elastic.jobs import (
+from bench.elastic.jobs import (
     COLLECTIVE,
     STANDIN,
     START,

@@ -12,8 +12,8 @@ from datetime import datetime
 
 import pytest
 
-from tests.plane import where
-from tests.stories.elastic.jobs import COLLECTIVE, DYING, HANGING, REAL, grows, job, of_size, slots, stillness
+from bench.elastic.jobs import COLLECTIVE, DYING, HANGING, REAL, grows, job, of_size, slots, stillness
+from bench.plane import where
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from tests.stories.elastic.jobs import REAL, STEP_SECONDS, job, of_size, slots, whole
+from bench.elastic.jobs import REAL, STEP_SECONDS, job, of_size, slots, whole
 
 RESIZES = 30
 """In a row."""

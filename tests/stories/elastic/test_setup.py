@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.stories.elastic.jobs import SCRIPTS, in_phase, job, of_size, slots
+from bench.elastic.jobs import SCRIPTS, in_phase, job, of_size, slots
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -5,8 +5,8 @@ import itertools
 
 import pytest
 
-from tests.cli.speaking import say
-from tests.stories.elastic.jobs import job, of_size, slots, whole
+from bench.elastic.jobs import job, of_size, slots, whole
+from tests.cli.support.speaking import say
 
 pytestmark = pytest.mark.timeout(900)
 

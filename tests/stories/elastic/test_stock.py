@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from tests.stories.elastic.jobs import STOCK, job, of_size, slots
+from bench.elastic.jobs import STOCK, job, of_size, slots
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.stories.elastic.jobs import in_phase, job, of_size, slots, whole
+from bench.elastic.jobs import in_phase, job, of_size, slots, whole
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -1,0 +1,144 @@
+"""Pictures in a terminal: GPUs as cells, nodes as rows, racks as columns, one colour a gang.
+
+Every cell also carries the gang's letter or number, so that nothing is lost without colours. Pure: pods seen in,
+renderables out.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.panel import Panel
+from rich.style import Style
+from rich.table import Table
+from rich.text import Text
+
+from bench.demo.record import Seen
+from bench.plane.client import Object
+from bench.plane.nodes import GPU, RACK_LABEL
+
+FREE = "·"
+
+INKS = (
+    "black on #8ecae6", "black on #ffb703", "black on #90be6d", "black on #f28482", "black on #cdb4db",
+    "black on #f9c74f", "black on #43aa8b", "black on #f8961e", "white on #577590", "black on #b5e48c",
+    "white on #9d4edd", "black on #ffafcc", "white on #386641", "black on #bde0fe", "white on #bc4749",
+)  # fmt: skip
+"""Told apart side by side; reused after so many gangs."""
+
+
+class Palette:
+    """The mark and the ink of every gang, given out in order of asking."""
+
+    def __init__(self, gangs: Iterable[str], marks: Mapping[str, str] | None = None) -> None:
+        self._inks = {gang: INKS[number % len(INKS)] for number, gang in enumerate(gangs)}
+        self._marks = marks or {}
+
+    def mark(self, gang: str) -> str:
+        return self._marks.get(gang, gang[:1].upper())
+
+    def cell(self, gang: str | None, width: int = 1, *, surplus: bool = False) -> Text:
+        """A free cell for None; what is above a quorum has a small letter."""
+        if gang is None:
+            return Text(FREE.center(width), style="dim")
+        mark = self.mark(gang).lower() if surplus else self.mark(gang)
+        return Text(mark.center(width), style=self._inks[gang])
+
+    def faint(self, gang: str, mark: str) -> Text:
+        """Another mark, in the gang's colour: it has the place, and does not use it yet."""
+        return Text(mark, style=Style(color=Style.parse(self._inks[gang]).bgcolor))
+
+    def stretch(self, gang: str, width: int) -> Text:
+        """The mark, and a line to the end of its time."""
+        return Text(self.mark(gang).ljust(width, "╌")[:width], style=self._inks[gang])
+
+    def name(self, gang: str) -> Text:
+        return Text.assemble(self.cell(gang, 3), f" {gang}")
+
+
+def racks(nodes: Iterable[Object]) -> dict[str, list[Object]]:
+    """Rack → its nodes, both in order of name."""
+    found: dict[str, list[Object]] = {}
+    for node in sorted(nodes, key=lambda node: str(node["metadata"]["name"])):
+        found.setdefault(node["metadata"]["labels"][RACK_LABEL], []).append(node)
+    return dict(sorted(found.items()))
+
+
+def by_gpu(nodes: Sequence[Object], present: Sequence[Seen], palette: Palette) -> RenderableType:
+    """Racks side by side; in each a line of GPU cells for every node."""
+    table = Table.grid(padding=(0, 2), pad_edge=False)
+    table.add_row(*(_rack(rack, own, present, palette) for rack, own in racks(nodes).items()))
+    return table
+
+
+def _rack(rack: str, nodes: Sequence[Object], present: Sequence[Seen], palette: Palette) -> RenderableType:
+    lines = [Text(rack, style="bold")]
+    for node in nodes:
+        name = node["metadata"]["name"]
+        used = [seen for seen in present if seen.node == name for _ in range(seen.gpus)]
+        room = int(node["status"]["allocatable"][GPU])
+        cells = [palette.cell(seen.gang, surplus=seen.surplus) for seen in used]
+        lines.append(Text(" ").join((*cells, *[palette.cell(None)] * (room - len(used)))))
+    return Group(*lines)
+
+
+def by_node(nodes: Sequence[Object], present: Sequence[Seen], palette: Palette) -> RenderableType:
+    """A line for every rack, a cell for every node: for gangs whose members take whole nodes."""
+    on = {seen.node: seen.gang for seen in present}
+    table = Table.grid(padding=(0, 1))
+    for rack, own in racks(nodes).items():
+        cells = [palette.cell(on.get(node["metadata"]["name"]), 4) for node in own]
+        table.add_row(Text(rack, style="bold"), *cells)
+    return table
+
+
+def by_time(nodes: Iterable[Object], seen: Iterable[Seen], palette: Palette, width: int) -> RenderableType:
+    """A line for every node, time from left to right: which gang had it when. Everybody must have ended."""
+    everybody = list(seen)
+    began = min(one.created for one in everybody)
+    span = max(one.ended or began for one in everybody) - began
+    lines = []
+    for rack, own in racks(nodes).items():
+        for number, node in enumerate(own):
+            name = node["metadata"]["name"]
+            here = sorted((one for one in everybody if one.node == name), key=lambda one: one.bound or 0.0)
+            head = Text(f"{rack if number == 0 else '':4}", style="bold")
+            lines.append(head + _track(here, palette, lambda at: round((at - began) / span * width), width))
+    return Group(*lines)
+
+
+def _track(here: Sequence[Seen], palette: Palette, column: Callable[[float], int], width: int) -> Text:
+    track = Text()
+    for one in here:
+        first, last = column(one.bound or 0.0), column(one.ended or 0.0)
+        track.append(" " * (first - len(track)))
+        track.append_text(palette.stretch(one.gang, max(0, last - len(track))))
+    track.append(" " * (width - len(track)))
+    return track
+
+
+def bar(share: float, width: int = 30) -> Text:
+    """A filled bar, 0 … 1."""
+    full = round(min(1.0, max(0.0, share)) * width)
+    return Text.assemble(("█" * full, "cyan"), ("░" * (width - full), "dim"))
+
+
+def interval(low: float, middle: float | None = None, high: float | None = None, width: int = 48) -> Text:
+    """A span and a point in it, all from 0 … 1 of the width; a point alone when nothing else is given."""
+    cells = [" "] * (width + 1)
+    at = [None if part is None else round(min(1.0, max(0.0, part)) * width) for part in (low, middle, high)]
+    first, point, last = at
+    if first is None or point is None or last is None:
+        cells[first or 0] = "▲"
+        return Text("".join(cells), style="bold green")
+    cells[first : last + 1] = "─" * (last + 1 - first)
+    cells[first], cells[last], cells[point] = "├", "┤", "●"
+    return Text("".join(cells), style="cyan")
+
+
+def panel(content: RenderableType, title: str) -> RenderableType:
+    return Panel(content, title=title, title_align="left", border_style="dim", expand=False)
+
+
+def indented(content: RenderableType) -> RenderableType:
+    return Padding(content, (0, 0, 0, 2))
