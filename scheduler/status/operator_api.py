@@ -1,4 +1,4 @@
-"""What a person may ask to be done: the door through which the service is told; and why there is no answer.
+"""What a person may ask to be done: how the service is told; and why there is no answer.
 
 Lives here: the questions, the values that answer them, and one error that knows its HTTP status. Never here: whether
 somebody may ask; that is settled before `OperatorService` is called. Every method of it answers for the replica that acts;

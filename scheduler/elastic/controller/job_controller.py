@@ -100,7 +100,6 @@ class JobController:
         self._arm(math.inf, self._reconcile)
         self._writer.cancel()
         self._carrying.close()
-        self.site.values.forget(self.owner.key)
         self._counting.gone(self.owner.key)
         self._tell_news()
 

@@ -152,6 +152,7 @@ class JobRegistry:
         controller = self.controllers.pop(uid, None)
         if controller is not None:
             controller.close()
+            controller.site.values.forget(controller.owner.key)
 
     # ── workers ─────────────────────────────────────────────────────────────────────────────────────────
 

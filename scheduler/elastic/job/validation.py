@@ -78,20 +78,15 @@ def decode_spec(raw: Any) -> tuple[Spec | None, tuple[Problem, ...]]:
 
 def lowered(written: Any) -> Any:
     """A spec that an earlier version accepted: it took any number of workers, and went by what a round holds."""
-    if isinstance(written, list):
-        return [lowered(entry) for entry in written]
-    if not isinstance(written, dict):
-        return written
-    most = {
-        name: min(written[name], MOST_MEMBERS)
-        for name in ("maxWorkers", "workers")
-        if isinstance(written.get(name), int)
-    }
-    return {
-        **written,
-        **most,
-        **({"schedule": lowered(written["schedule"])} if "schedule" in written else {}),
-    }
+    spec = _capped(written, "maxWorkers")
+    phases = spec.get("schedule") if isinstance(spec, dict) else None
+    capped = [_capped(phase, "workers") for phase in phases] if isinstance(phases, list) else None
+    return spec if capped is None else {**spec, "schedule": capped}
+
+
+def _capped(node: Any, field: str) -> Any:
+    most = node.get(field) if isinstance(node, dict) else None
+    return {**node, field: min(most, MOST_MEMBERS)} if isinstance(most, int) else node
 
 
 def policy_of(spec: Mapping[str, Any]) -> str:

@@ -4,8 +4,8 @@ Lives here: one name space a job and round, so that nothing of one round is ever
 value that is not there yet. Never here: who may read it, or what a value means: it is bytes.
 
 The newest round of each job is kept. A newer one ends it, for that is published when all members have left the one
-before. When all members have met, a round needs its values no more, and they are dropped. Each round has a bound, and
-all of them together: a value beyond is refused.
+before. When all members have met, a round needs its values no more, and they are dropped. So are those of a job that is
+over, or has no members left. Each round has a bound, and all of them together: a value beyond is refused.
 """
 
 import asyncio
@@ -128,7 +128,7 @@ class Round:
 
 def _over() -> Refused:
     return Refused(
-        Reason.ROUND_OVER, "the values of this round are gone: a newer one has begun, or the job is gone"
+        Reason.ROUND_OVER, "the values of this round are gone: a newer one has begun, or the job is over"
     )
 
 
@@ -169,7 +169,7 @@ class Values:
             self.round(job, number).break_off()
 
     def forget(self, job: str) -> None:
-        """The job is gone."""
+        """The job is gone or over, or has no members left."""
         if job in self._newest:
             self._newest.pop(job).close()
 

@@ -1,7 +1,7 @@
 """The rendezvous as a whole: certificates, tokens, values and routes on one port.
 
 Lives here: how its parts are put together, and what surrounds every route: who asks, how long it may take, and one
-counter and one line a refusal. Never here: what a route answers. The master alone calls this, and provides the master.
+counter and one line a refusal. Never here: what a route answers. The master alone calls this, and provides the `WorkerService`.
 """
 
 import asyncio

@@ -151,6 +151,14 @@ def test_what_an_earlier_version_accepted_is_lowered(written: Any, read: Any) ->
     assert lowered(None) is None
 
 
+def test_what_is_nested_too_deeply_is_left_as_it_is() -> None:
+    """The status may say anything, and one job's stops no other."""
+    deep: list[Any] = []
+    for _ in range(5_000):
+        deep = [deep]
+    assert lowered({"schedule": deep})["schedule"] == [deep[0]]
+
+
 def test_all_mistakes_are_named_at_once() -> None:
     """A person mends a manifest once."""
     said = wrong(
