@@ -54,7 +54,8 @@ class Migrations:
     """All gangs that move. What one gang asks of them costs the same, however many there are."""
 
     def __init__(self) -> None:
-        self._moves: dict[GangKey, Migration] = {}
+        self.moves: dict[GangKey, Migration] = {}
+        """By gang; written here alone."""
         self._by_line: dict[str, dict[GangKey, Migration]] = {}
         self._drains: dict[GangKey, Migration] = {}
         """Those that go on by themselves, which vacancies do not."""
@@ -62,32 +63,32 @@ class Migrations:
         self._refused: dict[GangKey, float] = {}
 
     def __len__(self) -> int:
-        return len(self._moves)
+        return len(self.moves)
 
     def __iter__(self) -> Iterator[Migration]:
-        return iter(list(self._moves.values()))
+        return iter(list(self.moves.values()))
 
     def __contains__(self, key: object) -> bool:
         """This gang is asked to move."""
-        move = self._moves.get(key) if isinstance(key, GangKey) else None
+        move = self.moves.get(key) if isinstance(key, GangKey) else None
         return move is not None and not move.vacancy
 
     def vacancy(self, key: GangKey) -> Migration | None:
         """Places that are kept for successors of this gang's members."""
-        move = self._moves.get(key)
+        move = self.moves.get(key)
         return move if move is not None and move.vacancy else None
 
     def put(self, move: Migration) -> None:
-        self._moves[move.gang] = move
+        self.moves[move.gang] = move
         self._by_line.setdefault(move.line, {})[move.gang] = move
         if not move.vacancy:
             self._drains[move.gang] = move
         self._ends.set(move.gang, move.by)
 
     def drop(self, move: Migration) -> None:
-        if self._moves.get(move.gang) is not move:
+        if self.moves.get(move.gang) is not move:
             return
-        del self._moves[move.gang]
+        del self.moves[move.gang]
         self._drains.pop(move.gang, None)
         self._ends.forget(move.gang)
         own = self._by_line[move.line]
@@ -104,8 +105,8 @@ class Migrations:
         """Gangs that are asked to move, and vacancies that are over."""
         due = list(self._ends.due(now))
         for key in due:
-            self._ends.set(key, self._moves[key].by)
-        return [self._moves[key] for key in dict.fromkeys([*self._drains, *due])]
+            self._ends.set(key, self.moves[key].by)
+        return [self.moves[key] for key in dict.fromkeys([*self._drains, *due])]
 
     def refuse(self, key: GangKey, now: float) -> None:
         """No member of this gang may be evicted now."""
@@ -122,7 +123,7 @@ class Migrations:
 
     def of(self, record: GangRecord) -> list[Migration]:
         """Moves whose leases are for this gang."""
-        pod = next(iter(record.members.values())).pod if self._moves and record.members else None
+        pod = next(iter(record.members.values())).pod if self.moves and record.members else None
         return list(self._by_line.get(lineage(record.key, pod), {}).values()) if pod is not None else []
 
     def extend(self, by: float) -> None:

@@ -40,7 +40,7 @@ def reconcile(cache: Cache, record: GangRecord, now: float) -> tuple[list[Effect
     # 4. A quorum that was not bound in time is rolled back.
     effects += deadlines.enforce(cache, record, spec, now)
     # 5. Places of lost members that nothing needs any more are given back; successors take theirs.
-    if record.kept or cache.migrations:
+    if record.kept or cache.migrations.moves:
         migration.tend_places(cache, record, now)
         effects += migration.arrive(cache, record, now)
     # 6. The plan, one step further or dropped; marks of a plan that is no more.

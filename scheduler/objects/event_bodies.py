@@ -37,17 +37,20 @@ _STEM: Final = 50
 """Characters of a name that an event's own name begins with; the rest tells it from all others."""
 
 
-def event(
-    effect: Announce, regarding: dict[str, str], related: dict[str, str] | None, now: float
-) -> dict[str, Any]:
-    """The Event on one object, the same one for all that is said again; its name and all but `series` stay as they were,
-    which the API server demands. `now`: seconds since the epoch.
+def event(effect: Announce, now: float, *, of_owner: bool) -> dict[str, Any]:
+    """The Event on the pod, or on its owner; the same one for all that is said again. Its name and all but `series` stay as
+    they were, which the API server demands. `now`: seconds since the epoch.
     """
+    own, namespace = effect.owner, effect.key.namespace
+    pod = reference("v1", "Pod", namespace, effect.key.name, effect.uid)
+    regarding, related = pod, None
+    if of_owner and own is not None:
+        regarding, related = reference(own.api_version, own.kind, namespace, own.name, own.uid), pod
     since = now if effect.since is None else effect.since
     said = f"{regarding['uid']} {effect.reason} {since} {effect.message}".encode("utf-8", "replace")
     name = stem(regarding["name"]) + blake2b(said, digest_size=8).hexdigest()
     told = body(
-        {"namespace": effect.key.namespace, "name": name},
+        {"namespace": namespace, "name": name},
         regarding,
         reporter=labels.REPORTER,
         action=ACTION,

@@ -4,9 +4,10 @@ The caller owns the shelf and how long it lives; nothing depends on what is in i
 """
 
 from collections.abc import Callable, Hashable
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, TypeVarTuple, cast
 
 T = TypeVar("T")
+Values = TypeVarTuple("Values")
 
 TURN: Final = 2**16
 """Questions after which what was not asked for meanwhile is on its way out: some 6,000 readings of a pod. A list of all
@@ -33,6 +34,10 @@ class Interner:
         key = (type(value), value)
         known: T | None = self._known(key)
         return self._keep(key, value) if known is None else known
+
+    def each(self, *values: *Values) -> tuple[*Values]:
+        """`one` of each of these."""
+        return cast("tuple[*Values]", tuple(map(self.one, values)))
 
     def made(self, key: Hashable, make: Callable[[], T]) -> T:
         """What `make` gave for this key the first time. `make` must depend on nothing but the key."""

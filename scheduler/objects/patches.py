@@ -21,7 +21,7 @@ from scheduler.model import effects
 from scheduler.model.workload import Owner, PodKey, Uid
 from scheduler.objects import labels, pod_annotations
 from scheduler.objects.affinity import narrowed, written
-from scheduler.objects.event_bodies import condition, disruption, event, reference
+from scheduler.objects.event_bodies import condition, disruption, event
 from scheduler.objects.times import rfc3339
 
 STRATEGIC: Final = "application/strategic-merge-patch+json"
@@ -131,13 +131,9 @@ def _patch_job(
 
 def _announce(effect: effects.Announce, now: float) -> tuple[Call, ...]:
     """Events first: most people read those."""
-    namespace, name = effect.key
-    pod = reference("v1", "Pod", namespace, name, effect.uid)
-    told = [_event(effect, pod, None, now)]
+    told = [_event(effect, now, of_owner=False)]
     if effect.owner is not None:
-        own = effect.owner
-        regarding = reference(own.api_version, own.kind, namespace, own.name, own.uid)
-        told.append(_event(effect, regarding, pod, now))
+        told.append(_event(effect, now, of_owner=True))
     if effect.seated is not None:
         told.append(_add_condition(effect, condition(effect, seated=effect.seated, now=now)))
     if effect.disrupted:
@@ -149,11 +145,9 @@ def _add_condition(effect: effects.Announce | effects.SetCondition, told: dict[s
     return _patch(effect.key, effect.uid, STRATEGIC, {"status": {"conditions": [told]}}, "/status")
 
 
-def _event(
-    effect: effects.Announce, regarding: dict[str, str], related: dict[str, str] | None, now: float
-) -> Call:
+def _event(effect: effects.Announce, now: float, *, of_owner: bool) -> Call:
     """Applied: that makes it, brings it up to date, and makes it once more where it has expired meanwhile."""
-    told = event(effect, regarding, related, now)
+    told = event(effect, now, of_owner=of_owner)
     path = f"/apis/events.k8s.io/v1/namespaces/{quote(effect.key.namespace, safe='')}/events/{told['metadata']['name']}"
     params = {"fieldManager": labels.FIELD_MANAGER, "force": "true"}
     return Call("PATCH", path, msgspec.json.encode(told), APPLY, params)
