@@ -30,7 +30,6 @@ from scheduler.cli.options import (
 )
 from scheduler.cli.screen import span
 from scheduler.errors import KubeError
-from scheduler.model.demand import ruled_out
 from scheduler.status.schemas import Forecast, GangDetail, GangRow, MemberRow, PreemptedRow
 
 if TYPE_CHECKING:
@@ -276,6 +275,8 @@ def tell(found: GangDetail, now: float, seats: dict[str, str], own: "Status | No
     for name, value in _facts(found, now):
         screen.line(f"  {name}: {value}")
     for short in found.shortfalls:
+        from scheduler.model.demand import ruled_out  # late, as it loads numpy
+
         blocked = ruled_out(short.blocked)
         best = f"the best {short.level}, {short.domain}, has" if short.domain else "there is"
         screen.line(f"  lacks: {short.needed} × {short.demand}; {best} room for {short.best}")
