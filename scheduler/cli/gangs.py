@@ -287,14 +287,14 @@ def tell(found: GangDetail, now: float, seats: dict[str, str], own: "Status | No
         screen.line(f"{said} {near.best} of {near.needed} × {near.demand}")
     if found.behind is not None:
         start = span(max(0.0, found.behind.start - now))
-        screen.line(f"  the room is reserved for: {screen.whom(found.behind)}, in {start}")
+        screen.line(f"  the room is reserved for: {screen.gang_name(found.behind)}, in {start}")
     if found.refusal is not None:
         screen.line(f"  to mend: {found.refusal.field} = {found.refusal.value}: {found.refusal.remedy}")
     for victim in found.victims:
-        said = f"  would take the room of: {screen.whom(victim)}"
+        said = f"  would take the room of: {screen.gang_name(victim)}"
         screen.line(f"{said} ({victim.pods} pods, {victim.way}, {victim.kind})")
     for victim in () if found.victims else found.would_cost:
-        said = f"  if it might preempt, this would cost: {screen.whom(victim)}"
+        said = f"  if it might preempt, this would cost: {screen.gang_name(victim)}"
         screen.line(f"{said} ({victim.pods} pods, {victim.kind})")
     print()
     head = ("MEMBER", "STATE", "PHASE", "NODE", "ROLE", "NOTES")

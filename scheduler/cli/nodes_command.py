@@ -122,7 +122,7 @@ def _every(rows: Sequence[NodeRow], rack: str, names: Sequence[str]) -> None:
 
 def _node(row: NodeRow, rack: str, names: Sequence[str]) -> list[str]:
     room = [f"{amount(n, row.free.get(n, 0.0))}/{amount(n, row.capacity.get(n, 0.0))}" for n in names]
-    gangs = ", ".join(map(screen.whom, row.gangs))
+    gangs = ", ".join(map(screen.gang_name, row.gangs))
     return [
         row.name,
         _path(row.levels.get(rack, "")),

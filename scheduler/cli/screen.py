@@ -84,7 +84,7 @@ def document(value: Any, form: Form) -> bool:
     return is_document
 
 
-def whom(gang: Tenant | VictimRow | Behind) -> str:
+def gang_name(gang: Tenant | VictimRow | Behind) -> str:
     """A gang by its names, or by its id where they are hidden."""
     name = gang.name if isinstance(gang, Tenant) else gang.gang
     return f"{gang.namespace}/{name}" if name else gang.id

@@ -316,7 +316,7 @@ def _table(outcomes: list[Outcome], *, wide: bool) -> None:
         ),
     )
     costs = [
-        (own.gang, screen.whom(one), str(one.pods), one.kind, one.way)
+        (own.gang, screen.gang_name(one), str(one.pods), one.kind, one.way)
         for own in outcomes
         for one in own.victims
     ]

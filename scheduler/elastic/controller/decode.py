@@ -105,7 +105,7 @@ class AcceptedSpec:
         yield SpecRefused(found, job.metadata.generation)
 
     def forget(self) -> None:
-        """What the job goes by is read anew."""
+        """What the job goes by is read again."""
         self.spec = self.written = None
 
     def _take(self, spec: Spec, written: Any, job: Job) -> SpecSeen:

@@ -1,7 +1,7 @@
 """One job: what happens to it goes into its reconciler, what is to be done comes out and is done.
 
 Lives here: the way of each effect, the workers that wait for an answer, the timer. Never here: a decision. A fault of
-ours at one job leaves the others alone: the job is begun anew from what stands at the API server, a while later.
+ours at one job leaves the others alone: the job is begun again from what stands at the API server, a while later.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ LEAST_WAIT: Final = 0.005
 """Seconds of rest at least between two looks at a deadline."""
 
 FIRST_PAUSE: Final = 5.0
-"""Seconds before a job at which we failed is begun anew; doubles up to `LONGEST_PAUSE`. After as long without a fault the
+"""Seconds before a job at which we failed is begun again; doubles up to `LONGEST_PAUSE`. After as long without a fault the
 next one is the first again."""
 LONGEST_PAUSE: Final = 300.0
 
@@ -80,7 +80,7 @@ class JobController:
         self._shown: tuple[float | None, Thing] = (None, {})  # when the rules had looked, and the status then
         self._failures = 0
         self._began = site.clock()
-        """When it was begun, or begun anew."""
+        """When it was begun, or begun again."""
 
     @property
     def spec(self) -> Spec | None:
@@ -152,7 +152,7 @@ class JobController:
         self._break()
 
     def _break(self) -> None:
-        """Begin anew after a while, from a fresh look."""
+        """Begin again after a while, from a fresh look."""
         self._counting.metrics.broken_total.inc()
         self._reconciler = None
         if self.site.clock() - self._began > LONGEST_PAUSE:
@@ -320,7 +320,7 @@ class JobController:
 
     @property
     def hears(self) -> bool:
-        """Whether what a worker says but once is noted: not while the job is left alone, or about to be begun anew."""
+        """Whether what a worker says but once is noted: not while the job is left alone, or about to be begun again."""
         return self._reconciler is not None
 
     def exited(self, event: job_events.Exited) -> bool:

@@ -142,7 +142,7 @@ class Stage(Struct, frozen=True, rename="camel", kw_only=True):
 class Checkpoint(Struct, frozen=True, rename="camel", kw_only=True):
     path: Path = ""
     """A folder on a volume that all workers mount; empty: no checkpoint, so a job that is suspended or lost begins
-    anew.
+    again.
     """
     every: Annotated[float, lasting(1)] = 600.0
     """Seconds between two. Ten minutes: what a job loses with all its workers, against the seconds that writing

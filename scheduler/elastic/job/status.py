@@ -31,7 +31,7 @@ class Phase(StrEnum):
 
 
 OVER: Final = frozenset({Phase.SUCCEEDED, Phase.FAILED})
-"""Phases that last for ever."""
+"""Phases that last without end."""
 
 
 class WorkerPhase(StrEnum):

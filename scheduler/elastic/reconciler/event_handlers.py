@@ -123,7 +123,7 @@ def lost_sight(s: State, event: job_events.LostSight, _now: float) -> None:
 
 
 def saw_again(s: State, _: job_events.SawAgain, now: float) -> None:
-    """What came true meanwhile is told in no order: whatever a pod may take too long for begins anew."""
+    """What came true meanwhile is told in no order: whatever a pod may take too long for begins again."""
     if not s.blind:
         return
     s.blind = ""

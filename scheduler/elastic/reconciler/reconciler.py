@@ -36,7 +36,7 @@ from scheduler.elastic.sizing.job_view import JobView
 BUSY: Final = 0.1
 """Seconds until the next look while somebody waits for a change: what it may lose on top of what it takes. Who only
 waits at the barrier until he is wanted waits for none, nor does anybody wait for a pod that has left the round and does
-not go: a finalizer may keep it for ever.
+not go: a finalizer may keep it without end.
 """
 STEADY: Final = 0.5
 """The same while the job trains: half a beat."""

@@ -73,7 +73,7 @@ def _saver(s: State, choice: Choice) -> str | None:
 
 def _sync(ring: tuple[Worker, ...]) -> bool:
     """All take over rank 0's state if anybody has none, or another, or begins another training. Decided here for all:
-    who waits in `sync` for one who does not come waits for ever.
+    who waits in `sync` for one who does not come waits without end.
     """
     fresh = any(selectors.position(w) < 0 or selectors.began_another(w) for w in ring)
     return fresh or len({selectors.position(w) for w in ring}) > 1

@@ -22,7 +22,7 @@ FAILED: Final = "failure"
 FRUITLESS: Final = 3
 """Rounds that may fail without a commit until the next one waits. A collective that all ranks give other shapes to fails
 in every round: PyTorch's Horovod tells it from a lost peer no more than stock Horovod does, which tries again at once,
-for ever.
+without end.
 """
 PAUSE_MOST: Final = 60.0
 """Seconds at most between the beginnings of two such rounds; one at first, doubled by each further one."""

@@ -48,7 +48,7 @@ def _seated(s: State) -> bool:
 
 
 def phase(s: State) -> Phase:
-    """The first phase of the table whose condition holds; an end is for ever."""
+    """The first phase of the table whose condition holds; an end is without end."""
     if s.completion.over:
         return Phase(s.completion.over[0])
     return next(name for name, holds in TABLE if holds(s))

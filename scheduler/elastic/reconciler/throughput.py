@@ -96,7 +96,7 @@ def _uses(s: State, uses: frozenset[str]) -> None:
 
 
 def begun(s: State, former: Round) -> None:
-    """In a round that deals out a step otherwise, averages begin anew: those of members would still hold what they took
+    """In a round that deals out a step otherwise, averages begin again: those of members would still hold what they took
     for their former part, and those of newcomers would not.
     """
     s.measured.resumed_at = None

@@ -224,7 +224,7 @@ def too_often(s: State) -> bool:
 
 
 def begin_again(s: State) -> None:
-    """The whole gang is started anew; that is counted, once for all that failed together."""
+    """The whole gang is started again; that is counted, once for all that failed together."""
     s.exits.restarts += 1
 
 

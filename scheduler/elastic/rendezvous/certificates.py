@@ -1,7 +1,7 @@
 """The certificates that we make ourselves where none is configured: an authority, and a server's that it signed.
 
 Lives here: X.509, and when something is due. Never here: where it is kept. Workers know the authority for as long as
-they run, so it lives for ten years; it is signed anew with the same key in time, and who knows the old certificate
+they run, so it lives for ten years; it is signed again with the same key in time, and who knows the old certificate
 goes on believing what that key signs.
 
 Why the library `cryptography`: the standard library signs nothing, and a DER writer of our own would be the last thing
@@ -27,7 +27,7 @@ EARLY: Final = dt.timedelta(minutes=5)
 """Certificates begin in the past, for the clocks of other machines."""
 
 DUE: Final = 2 / 3
-"""The part of its life after which a certificate is made anew."""
+"""The part of its life after which a certificate is made again."""
 
 
 class Pair(NamedTuple):
@@ -45,7 +45,7 @@ class Papers(NamedTuple):
 
 
 def mended(found: Papers | None, names: Sequence[str], now: float) -> Papers:
-    """These papers, with everything made anew that is missing, due, or good for other names; the same object when
+    """These papers, with everything made again that is missing, due, or good for other names; the same object when
     nothing is.
 
     names: DNS names and addresses of the server. now: seconds since the epoch. Raises ValueError for papers that are

@@ -3,7 +3,7 @@
 Lives here: what a review of a token says, and how long it counts. Never here: whether that pod is a worker; the master
 knows. Tokens are known by their hash alone, and no text of ours holds one.
 
-A yes is asked for anew in the background when half its time is over, so that a beat never waits for a review. While
+A yes is asked for again in the background when half its time is over, so that a beat never waits for a review. While
 tokens are not reviewed (an admission or authentication webhook that is down; without any answer of the API server the
 Lease ends too, and nobody is heard until it is back), whom it believed is believed further, up to a limit and to the
 token's own end: else a minute of that would silence every worker. Nobody new is let in meanwhile.

@@ -121,7 +121,7 @@ class History(Struct, frozen=True):
     fall: Fall | None = None
     """What this round's last measurements are, if they are low."""
     fell: bool = False
-    """A record has begun anew in this round."""
+    """A record has begun again in this round."""
 
     def noted(self, round_number: int, size: int, rate: float, now: float) -> "History":
         """With one more measurement: `rate` samples per second of `size` workers in this round, over a second or a
@@ -133,7 +133,7 @@ class History(Struct, frozen=True):
 
         What takes time for a while only adds to what is measured; what saves time for a while does not last. Loaders
         that read ahead while nobody trained feed some seconds of steps faster than they can go on. So the record of a
-        size that is new begins anew with `LASTING` measurements in a row that are clearly below it; once a round, for a
+        size that is new begins again with `LASTING` measurements in a row that are clearly below it; once a round, for a
         queue that ran dry stays so: whoever is fast and slow by turns is measured by all of it.
         """
         if round_number != self.round:
