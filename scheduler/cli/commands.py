@@ -50,21 +50,11 @@ TABLE: Final = (
 )
 
 BEHIND: Final = frozenset([
-    "-A", "--all-namespaces", "--context", "--kubeconfig", "-n", "--namespace", "-o", "--output", "--server", "--settings",
+    "-A", "--all-namespaces", "--context", "--kubeconfig", "-n", "--namespace", "-o", "--offline", "--output", "--server",
+    "--settings",
 ])
 """Options of commands that other programs take before the command, too."""
 # fmt: on
-
-
-class Loaded(TyperCommand):
-    """A command as it is; before it runs, log lines get the form that a person reads."""
-
-    def invoke(self, ctx: Any) -> Any:
-        from scheduler.settings import Log, LogFormat, LogLevel
-        from scheduler.telemetry import log
-
-        log.configure(Log(level=LogLevel.WARNING, format=LogFormat.CONSOLE))
-        return super().invoke(ctx)
 
 
 class Named(TyperCommand):
@@ -83,7 +73,7 @@ def load(row: Row) -> Any:
     """The command itself."""
     function = getattr(import_module(f"scheduler.cli.{row.module}"), row.function)
     alone = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)
-    alone.command(row.name, cls=Loaded, help=_flowing(function), rich_help_panel=row.panel)(function)
+    alone.command(row.name, help=_flowing(function), rich_help_panel=row.panel)(function)
     return typer.main.get_command(alone)
 
 

@@ -1,11 +1,12 @@
 """`gangwright list`, `queue` and `explain`: where gangs stand, and why.
 
-The status service that was named answers, or this program, from what its caller may read.
+The status service answers, or with --offline this program, from what its caller may read.
 """
 
 import asyncio
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -21,6 +22,7 @@ from scheduler.cli.options import (
     GangName,
     Kubeconfig,
     Namespace,
+    Offline,
     Reach,
     Server,
     Settings,
@@ -67,9 +69,10 @@ def list_(
     context: Context = "",
     settings: Settings = None,
     server: Server = "",
+    offline: Offline = False,
 ) -> None:
     """Show the gangs: place in the queue, state, reason, how long they wait, when they start."""
-    reach = Reach(kubeconfig, context, settings, server)
+    reach = Reach(kubeconfig, context, settings, server, offline)
     within = scope(reach, namespace, everywhere=everywhere)
     answers = source(reach)
     rows = sorted(answers.gangs(within or None), key=_place)
@@ -92,12 +95,13 @@ def queue(
     context: Context = "",
     settings: Settings = None,
     server: Server = "",
+    offline: Offline = False,
 ) -> None:
     """Show who waits, in the order in which gangs are asked about, and why.
 
     Behind those that have a place come gangs that cannot be seated yet: their members are missing, or they are refused.
     """
-    answers = source(Reach(kubeconfig, context, settings, server))
+    answers = source(Reach(kubeconfig, context, settings, server, offline))
     rows = answers.queue()
     if screen.document(rows, output):
         return
@@ -115,12 +119,13 @@ def explain(
     context: Context = "",
     settings: Settings = None,
     server: Server = "",
+    offline: Offline = False,
 ) -> None:
     """Say why a gang is where it is, what it lacks, and where its members are.
 
     Ends with 1 when there is no such gang.
     """
-    reach = Reach(kubeconfig, context, settings, server)
+    reach = Reach(kubeconfig, context, settings, server, offline)
     inside, name = split(gang, namespace, reach)
     answers = source(reach)
     found = answers.gang(inside, name)
@@ -130,14 +135,17 @@ def explain(
     if screen.document(found, output):
         return
     tell(found, answers.now, answers.seats(inside, name), _elastic(reach, inside, name))
-    if not _warn(answers) and not server and _is_overdue(found.gang):
+    if not _warn(answers) and offline and _is_overdue(found.gang):
         screen.note(f"there is room, and nothing happened for {span(found.gang.wait_seconds)}: {_WHY_NOT}")
 
 
 def source(reach: Reach) -> "OfflineAnswers | StatusClient":
-    """Who answers: the cluster is read at once, the service only when it is asked."""
-    if reach.server:
-        from scheduler.cli.status_client import StatusClient  # late: help comes without the Kubernetes client
+    """What answers: the service, which is asked when something is, or the cluster, which is read at once.
+
+    Raises SettingsError for options that contradict each other.
+    """
+    if not reach.is_offline():
+        from scheduler.cli.status_client import StatusClient  # late: help comes without it
 
         return StatusClient(reach)
     from scheduler.cli import cluster_document
@@ -148,11 +156,10 @@ def source(reach: Reach) -> "OfflineAnswers | StatusClient":
 
 
 def _warn(answers: "OfflineAnswers | StatusClient") -> bool:
-    """What is shown comes to nothing while nobody acts: whether that is so, and it was said."""
-    away = answers.away()
-    if away:
-        screen.note(away)
-    return bool(away)
+    """Say what limits the answer; whether nothing comes of what is shown, as no replica acts."""
+    for text in answers.notes():
+        screen.note(text)
+    return bool(answers.away())
 
 
 def _none(answers: "OfflineAnswers | StatusClient", reach: Reach, inside: str, name: str) -> None:
@@ -170,38 +177,38 @@ def _none(answers: "OfflineAnswers | StatusClient", reach: Reach, inside: str, n
         gang = max(whole, key=len)
         screen.note(f"{said}; a pod of a gang? Then: gangwright explain {inside}/{gang}")
         return
-    if not reach.server:
-        from scheduler.cli.jobs import sleeping  # late: help comes without the Kubernetes client
+    from scheduler.cli.jobs import sleeping  # late: help comes without the Kubernetes client
 
-        if asleep := asyncio.run(sleeping(reach, inside, name)):
-            screen.note(
-                f"{asleep[0]} is suspended, so it has no pods; to go on: gangwright resume {inside}/{name}"
-            )
-            return
+    if asleep := asyncio.run(sleeping(reach, inside, name)):
+        screen.note(
+            f"{asleep[0]} is suspended, so it has no pods; to go on: gangwright resume {inside}/{name}"
+        )
+        return
     screen.note(f"{said}; `gangwright list -A` names all")
 
 
-def _elastic(reach: Reach, inside: str, name: str) -> "Status | None":
-    """The status of the ElasticJob of this name: nodes and pods alone do not tell why a worker was lost.
+def _elastic(reach: Reach, namespace: str, name: str) -> "Status | None":
+    """The status of the ElasticJob of this name, which tells why a worker was lost: nodes and pods alone do not.
 
-    None where there is none that can be read. The status service is not asked for it.
+    Read with the caller's own rights, as the status service does not know it. None where there is none that can be read.
     """
-    return None if reach.server else asyncio.run(_elastic_status(reach, inside, name))
-
-
-async def _elastic_status(reach: Reach, namespace: str, name: str) -> "Status | None":
-    from scheduler.elastic.controller.requests import (
-        JOBS,
-        inside,
-    )  # late: help comes without the Kubernetes client
+    from scheduler.elastic.controller.requests import JOBS, inside  # late: a list comes without them
     from scheduler.elastic.job.status_json import UnreadableStatus, decode_status
+    from scheduler.kube.credentials import find_access
+    from scheduler.kube.http_connection import HttpConnection, api_server
 
-    async with await reach.client() as client:
-        try:
-            job = await client.request("GET", inside(JOBS, namespace, name))
-            return decode_status(msgspec.json.decode(job, type=dict).get("status"))
-        except (KubeError, msgspec.MsgspecError, UnreadableStatus):
+    async def reached() -> HttpConnection:
+        return await api_server(await find_access(reach.kubeconfig, reach.context))
+
+    try:
+        server = asyncio.run(reached())
+        answer = server.ask("GET", inside(JOBS, namespace, name))
+        server.close()
+        if answer.status != HTTPStatus.OK:
             return None
+        return decode_status(msgspec.json.decode(answer.body, type=dict).get("status"))
+    except (KubeError, msgspec.MsgspecError, UnreadableStatus):
+        return None
 
 
 def _elastic_words(own: "Status | None", now: float) -> Iterator[str]:

@@ -7,7 +7,7 @@ Why two engines: the one that decided has given seats that nobody was given in t
 first, *why* somebody waits and *what would happen* from the second.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Final
 
@@ -36,6 +36,12 @@ QUESTIONS: Final = 1_000
 far back in a long queue are told nothing; the status service takes its time and tells them more."""
 
 AT_ONCE: Final = "there is room for it now"
+
+UNKNOWN: Final = (
+    "worked out here, from what you may read; reservations, back-offs, barred nodes and tries are known to the status "
+    "service alone"
+)
+"""What an answer of this kind cannot know."""
 
 
 class OfflineAnswers:
@@ -117,6 +123,12 @@ class OfflineAnswers:
     def away(self) -> str:
         """Why nothing of this happens now, as far as the Pods tell."""
         return self._away
+
+    def notes(self) -> Iterator[str]:
+        """What is said beside these answers."""
+        if self._away:
+            yield self._away
+        yield UNKNOWN
 
     def victims(self, key: GangKey) -> list[schemas.VictimRow]:
         """Who would have to leave for this gang, so that it has room."""

@@ -45,7 +45,9 @@ Context: TypeAlias = Annotated[
 Settings: TypeAlias = Annotated[
     Path | None,
     typer.Option(
-        "--settings", help="Gangwright's settings file; by default read from the cluster's ConfigMap."
+        "--settings",
+        help="Gangwright's settings file, by default read from the cluster's ConfigMap; where the service answers, it "
+        "needs --offline.",
     ),
 ]
 Server: TypeAlias = Annotated[
@@ -54,8 +56,14 @@ Server: TypeAlias = Annotated[
         "--server",
         envvar="GANGWRIGHT_SERVER",
         metavar="URL|pod",
-        help="Ask the status service at this URL, or, with the word pod, in its Pod through the API server. "
-        "By default the answer is worked out here, from what you may read.",
+        help="Ask the status service at this URL, or, with the word pod, in its Pod by a port-forward; by default "
+        "through the API server, which knows you by your kubeconfig.",
+    ),
+]
+Offline: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--offline", help="Ask no service: work the answer out here, from what you may read of the cluster."
     ),
 ]
 Namespace: TypeAlias = Annotated[
@@ -77,14 +85,33 @@ class Reach:
     context: str = ""
     settings: Path | None = None
     server: str = ""
+    offline: bool = False
+
+    def is_offline(self) -> bool:
+        """Whether the answer is worked out here. Raises SettingsError for options that contradict each other."""
+        if self.offline and self.server:
+            remedy = "leave it out with --offline, and so GANGWRIGHT_SERVER: no service is asked"
+            raise SettingsError("--server", self.server, remedy)
+        if self.settings is not None and not self.offline:
+            remedy = "add --offline: the service answers by its own settings"
+            raise SettingsError("--settings", str(self.settings), remedy)
+        return self.offline
 
     async def client(self, *, unbounded: bool = False) -> "Client":
-        """A session to its API server. unbounded: of any number of connections. Raises SettingsError."""
+        """A session to its API server, for a person: retries are logged where they can help, and an address where
+        nothing is does not keep it waiting. unbounded: of any number of connections. Raises SettingsError.
+        """
         from scheduler.kube.client import CONNECTIONS, Client  # late: help comes without aiohttp
         from scheduler.kube.credentials import find_access
+        from scheduler.kube.http_connection import CONNECT_WITHIN
+        from scheduler.settings import Log, LogFormat, LogLevel
+        from scheduler.telemetry import log
 
+        log.configure(Log(level=LogLevel.WARNING, format=LogFormat.CONSOLE))
         return Client(
-            await find_access(self.kubeconfig, self.context), connections=0 if unbounded else CONNECTIONS
+            await find_access(self.kubeconfig, self.context),
+            connections=0 if unbounded else CONNECTIONS,
+            connect_within=CONNECT_WITHIN,
         )
 
     def namespace(self, said: str) -> str:
