@@ -24,7 +24,8 @@ from scheduler.errors import GangwrightError, SettingsError, shortened
 from scheduler.kube.credentials import Access, find_access
 from scheduler.kube.http_connection import Answer, HttpConnection, api_server, refused
 from scheduler.status import schemas
-from scheduler.status.schemas import API_PREFIX, REPLICA, Standing, TrialRequest
+from scheduler.status.api_group import API_PREFIX, REPLICA, Standing
+from scheduler.status.schemas import TrialRequest
 
 T = TypeVar("T")
 Part = TypeVar("Part", bound=msgspec.Struct)

@@ -15,8 +15,8 @@ from scheduler.elastic.job.status import Phase, Status
 from scheduler.elastic.job.status_json import encode_status
 from scheduler.engine.explanation import Found
 from scheduler.model.decision import TEXT, Reason
+from scheduler.status.api_group import Standing
 from scheduler.status.operator_api import Drained, Moved, OperatorError, Trial, cannot_tell
-from scheduler.status.schemas import Standing
 from tests.cli.support.manifests import a_job
 from tests.cli.support.speaking import CONFIG_MAPS, Cluster
 from tests.kube.support.api_server import PODS, Refuse

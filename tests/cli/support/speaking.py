@@ -20,7 +20,7 @@ from aiohttp import web
 from scheduler.cli.command_line import main
 from scheduler.cli.submission import PRIORITIES
 from scheduler.objects.watched_resources import RESOURCES
-from scheduler.status.schemas import API_PREFIX, REPLICA, Standing
+from scheduler.status.api_group import API_PREFIX, REPLICA, Standing
 from tests.kube.support.api_server import PODS, ApiServer, Refuse, status_body
 from tests.kube.support.kubeconfig import kubeconfig
 
