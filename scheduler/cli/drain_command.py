@@ -7,7 +7,18 @@ import typer
 
 from scheduler import errors
 from scheduler.cli import screen
-from scheduler.cli.options import NO, OK, Context, Form, Kubeconfig, Reach, Settings, Shown, duration_of
+from scheduler.cli.options import (
+    CLUSTER,
+    NO,
+    OK,
+    Context,
+    Form,
+    Kubeconfig,
+    Reach,
+    Settings,
+    Shown,
+    duration_of,
+)
 from scheduler.cli.status_client import POD, RefusedError, StatusClient
 from scheduler.clock import steady
 from scheduler.status.schemas import DrainAnswer, Move
@@ -32,6 +43,7 @@ Service: TypeAlias = Annotated[
         "--server",
         envvar="GANGWRIGHT_SERVER",
         metavar="URL|pod",
+        rich_help_panel=CLUSTER,
         help="Where the status service is: at this URL, or, with the word pod, in its Pod through the API server.",
     ),
 ]
@@ -50,9 +62,9 @@ def drain(
     settings: Settings = None,
     server: Service = POD,
 ) -> None:
-    """Move gangs away from a node; none is taken below its quorum, and none whose new seats were not found first.
+    """Move gangs off a cordoned node, onto seats found first.
 
-    The status service does it, with your rights. Ends with 0 when nothing of ours is left on the node, with 1 while
+    No gang is taken below its quorum. The status service moves them, with your rights. Ends with 0 when nothing of ours is left on the node, with 1 while
     something is.
     """
     remote = StatusClient(Reach(kubeconfig, context, settings, server or POD))

@@ -36,7 +36,7 @@ def nodes(
     settings: Settings = None,
     server: Server = "",
 ) -> None:
-    """Show the nodes: a map of racks, the free shapes, and how broken up the free room is.
+    """Show nodes by rack, free capacity and fragmentation.
 
     `-o wide` lists every node.
     """

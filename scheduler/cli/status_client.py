@@ -86,13 +86,14 @@ class StatusClient:
     def now(self) -> float:
         return steady()
 
-    def gangs(self, namespace: str | None = None) -> list[schemas.GangRow]:
-        """All gangs, or those of one namespace, by name."""
-        return self._gangs("/v1/gangs", {} if namespace is None else {"namespace": namespace})
+    def gangs(self, namespace: str | None = None, selector: str = "") -> list[schemas.GangRow]:
+        """All gangs, or those of one namespace, by name. selector: of labels, as kubectl writes it."""
+        inside = {} if namespace is None else {"namespace": namespace}
+        return self._gangs("/v1/gangs", inside | _labels(selector))
 
-    def queue(self) -> list[schemas.GangRow]:
-        """Who waits, in order."""
-        return self._gangs("/v1/queue", {})
+    def queue(self, selector: str = "") -> list[schemas.GangRow]:
+        """The gangs that wait, in order."""
+        return self._gangs("/v1/queue", _labels(selector))
 
     def _gangs(self, path: str, query: Mapping[str, str]) -> list[schemas.GangRow]:
         pages = asyncio.run(self._pages(path, query, schemas.GangList, stands=True))
@@ -196,6 +197,10 @@ class StatusClient:
             )
         async with _acting(access, running) as session:
             yield session
+
+
+def _labels(selector: str) -> dict[str, str]:
+    return {"labelSelector": selector} if selector else {}
 
 
 @asynccontextmanager
