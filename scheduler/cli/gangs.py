@@ -320,9 +320,7 @@ def tell(found: GangDetail, now: float, seats: dict[str, str], own: "Status | No
         screen.line(f"{said} {near.best} of {near.needed} × {near.demand}")
     if found.behind is not None:
         start = found.behind.start - now
-        when = (
-            f"it starts in about {span(start)}" if start > 0 else "preempted pods have still to leave for it"
-        )
+        when = f"it starts in about {span(start)}" if start > 0 else "it starts when its victims have left"
         screen.line(f"  room is kept for: {screen.gang_name(found.behind)}, ahead of this gang; {when}")
     if found.refusal is not None:
         screen.line(f"  fix: {found.refusal.field} = {found.refusal.value}: {found.refusal.remedy}")

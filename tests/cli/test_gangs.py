@@ -634,7 +634,7 @@ async def test_explain_names_the_gang_that_preempts_first(cluster):
     assert "would preempt: team/on-r" in urgent
     assert "gang would preempt 1 pod, and start when all of them have left" in urgent
     assert behind.startswith("team/behind is waiting: NoRoom\n")
-    assert "room is kept for: team/urgent, ahead of this gang; preempted pods have still to leave" in behind
+    assert "room is kept for: team/urgent, ahead of this gang; it starts when its victims have left" in behind
 
 
 def test_victims_of_one_gang_are_one_line():
