@@ -37,9 +37,9 @@ def drain(
     context: Context = "",
     server: Server = "",
 ) -> None:
-    """Move gangs away from a node; none is taken below its quorum, and none whose new seats were not found first.
+    """Move gangs off a cordoned node, onto seats found first.
 
-    The status service does it, with your rights. Ends with 0 when nothing of ours is left on the node, with 1 while
+    No gang is taken below its quorum. The status service moves them, with your rights. Ends with 0 when nothing of ours is left on the node, with 1 while
     something is.
     """
     remote = StatusClient(Reach(kubeconfig, context, server=server), advice="")

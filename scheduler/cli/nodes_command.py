@@ -37,7 +37,7 @@ def nodes(
     server: Server = "",
     offline: Offline = False,
 ) -> None:
-    """Show the nodes: a map of racks, the free shapes, and how broken up the free room is.
+    """Show nodes by rack, free capacity and fragmentation.
 
     `-o wide` lists every node.
     """

@@ -97,9 +97,9 @@ def simulate(
     server: Server = "",
     offline: Offline = False,
 ) -> None:
-    """Say whether a job would start now, where, and what it lacks otherwise; or decide on a snapshot again.
+    """Check whether a job would start now; change nothing.
 
-    With -f the manifests' pods are added to the cluster, or to the snapshot, in thought; a gang that is there already
+    The answer says where its pods would go, or what it lacks. With -f the manifests' pods are added to the cluster, or to the snapshot, in thought; a gang that is there already
     is told as it is. Without -f every gang that waits in the snapshot is asked about.
 
     Ends with 0 when all of them would start, now or once the victims that it names have left, or run already. Ends with
@@ -303,7 +303,7 @@ def _show(
         if outcomes:
             _table(outcomes, wide=output is Form.WIDE)
         else:
-            screen.note("no gang waits")
+            screen.note("no pending gangs")
         for text in notes:
             screen.note(text)
     # A gang that waits makes the answer no, whatever cannot be told of others.
@@ -333,11 +333,11 @@ def _table(outcomes: list[Outcome], *, wide: bool) -> None:
     costs = [
         (own.gang, screen.gang_name(one), str(one.pods), one.kind, one.way)
         for own in outcomes
-        for one in own.victims
+        for one in screen.by_gang(own.victims)
     ]
     if costs:
         print()
-        screen.table(("GANG", "TAKES THE ROOM OF", "PODS", "KIND", "WAY"), costs)
+        screen.table(("GANG", "WOULD PREEMPT", "PODS", "KIND", "METHOD"), costs)
     seats = [(own.gang, pod, node) for own in outcomes for pod, node in own.seats.items()]
     if seats and (wide or len(outcomes) == 1):
         print()

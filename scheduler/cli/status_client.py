@@ -112,14 +112,17 @@ class StatusClient:
     def now(self) -> float:
         return steady()
 
-    def gangs(self, namespace: str | None = None) -> list[schemas.GangRow]:
-        """All gangs, or those of one namespace, by name."""
-        query = {} if namespace is None else {"namespace": namespace}
-        return [row for page in self._pages("/v1/gangs", query, schemas.GangList) for row in page.gangs]
+    def gangs(self, namespace: str | None = None, selector: str = "") -> list[schemas.GangRow]:
+        """All gangs, or those of one namespace, by name. selector: of labels, as kubectl writes it."""
+        inside = {} if namespace is None else {"namespace": namespace}
+        return self._gangs("/v1/gangs", inside | _labels(selector))
 
-    def queue(self) -> list[schemas.GangRow]:
+    def queue(self, selector: str = "") -> list[schemas.GangRow]:
         """The gangs that wait, in order."""
-        return [row for page in self._pages("/v1/queue", {}, schemas.GangList) for row in page.gangs]
+        return self._gangs("/v1/queue", _labels(selector))
+
+    def _gangs(self, path: str, query: Mapping[str, str]) -> list[schemas.GangRow]:
+        return [row for page in self._pages(path, query, schemas.GangList) for row in page.gangs]
 
     def gang(self, namespace: str, name: str) -> schemas.GangDetail | None:
         """One gang; None where there is none."""
@@ -272,6 +275,10 @@ class StatusClient:
             return msgspec.json.decode(answer.body, type=kind)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise errors.Garbled(call, f"not this version of the status API: {error}") from error
+
+
+def _labels(selector: str) -> dict[str, str]:
+    return {"labelSelector": selector} if selector else {}
 
 
 async def _running(reach: Reach) -> list[str]:

@@ -77,6 +77,14 @@ class GangRow(Part, frozen=True):
     """Since its quorum was there, before that since its first pod came; null for a gang that does not wait."""
     members: Members
     forecast: Forecast | None
+    owner: str | None
+    """Kind and name of the controller of its first pod, such as `Job/train`; null where it has none."""
+    created: float | None
+    """When its first pod was created; null for a gang without pods."""
+    devices_wanted: dict[str, Count]
+    """By extended resource: what its pods ask for, and those that its quorum still lacks."""
+    devices_held: dict[str, Count]
+    """By extended resource: what its pods have that are bound, or whose seat is kept. Part of `devicesWanted`."""
 
 
 class GangList(Part, frozen=True):
@@ -249,7 +257,8 @@ class GangDetail(Part, frozen=True):
     would_cost: list[VictimRow]
     """Who would have to leave for it, if it might ask them to: gangs and pods of lower priority. It asks nobody."""
     behind: Behind | None
-    """For whom the room is reserved that it would fit into."""
+    """The gang for which the room is kept that it would fit into; or that has seats already, and waits until preempted
+    pods leave them."""
     leaving: list[LeavingRow]
     """Who is leaving for it now."""
     preempted: PreemptedRow | None

@@ -11,10 +11,10 @@ import pytest
 import yaml
 
 from scheduler.cli.gangs import preempted
-from scheduler.cli.screen import as_yaml
-from scheduler.status.schemas import PreemptedRow
+from scheduler.cli.screen import as_yaml, by_gang
+from scheduler.status.schemas import PreemptedRow, VictimRow
 from tests.cli.support.manifests import a_job
-from tests.cli.support.speaking import CONFIG_MAPS, JOBS
+from tests.cli.support.speaking import CONFIG_MAPS, JOBS, say
 from tests.kube.support.api_server import PODS, Refuse
 
 EVERY_JOB = "/apis/batch/v1/jobs"
@@ -36,6 +36,95 @@ async def test_list_shows_the_gangs_of_a_namespace(cluster):
         ("waits", "1", "waiting", "0/4"),
         ("runs", "-", "running", "2/2"),
     ]
+
+
+async def test_list_shows_devices_age_and_owner(cluster):
+    """GPUs held of wanted, also of members that are still missing; the owner and the message in wide tables alone."""
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "u1", "controller": True}
+    for pod in ("train-0", "train-1"):
+        cluster.pod(pod, gang="train", quorum=3, gpus=8)["metadata"]["ownerReferences"] = [owner]
+    cluster.gang("runs", 2, gpus=4, node="r0-n0", created=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}")
+    cluster.gang("light", 1, gpus=0)
+
+    plain = await cluster.say_offline("list", "-n", "team")
+    wide = await cluster.say_offline("list", "-n", "team", "-o", "wide")
+
+    rows = {own["GANG"]: own for own in wide.rows}
+    assert {name: own["GPUS"] for name, own in rows.items()} == {"train": "0/24", "runs": "8/8", "light": "-"}
+    assert "d" in rows["train"]["AGE"]
+    assert rows["runs"]["AGE"].removesuffix("s").isdecimal()
+    assert (rows["train"]["OWNER"], rows["runs"]["OWNER"]) == ("Job/train", "-")
+    assert wide.out.split("\n")[0].split()[-4:] == ["REASON", "OWNER", "PRIORITY", "MESSAGE"]
+    assert plain.out.split("\n")[0].split()[-3:] == ["AGE", "STARTS", "REASON"]
+
+
+@pytest.mark.parametrize(
+    ("by", "names"),
+    [
+        ("place", ["high", "old", "new", "runs"]),
+        ("name", ["high", "new", "old", "runs"]),
+        ("gpus", ["new", "runs", "old", "high"]),
+        ("age", ["old", "runs", "high", "new"]),
+        ("waited", ["old", "high", "new", "runs"]),
+        ("priority", ["high", "old", "new", "runs"]),
+    ],
+)
+async def test_list_is_sorted(cluster, by, names):
+    """Rows that are equal in it are in the order of their places."""
+    cluster.gang("runs", 1, gpus=4, node="r0-n0", created="2026-01-01T00:01:00Z")
+    cluster.gang("old", 1, gpus=3, created="2026-01-01T00:00:00Z")
+    cluster.gang("high", 1, gpus=2, created="2026-01-01T00:02:00Z", priority=5)
+    cluster.gang("new", 1, gpus=8, created="2026-01-01T00:03:00Z")
+
+    said = await cluster.say_offline("list", "-n", "team", "--sort", by)
+
+    assert [own["GANG"] for own in said.rows] == names, said.err
+
+
+async def test_pending_gangs_alone(cluster):
+    """In the order of the queue; last those that cannot be placed. `queue` shows those of all namespaces."""
+    cluster.gang("runs", 1, node="r0-n0")
+    cluster.pod("half-0", gang="half", quorum=2)
+    cluster.gang("waits", 1)
+    cluster.gang("elsewhere", 1, namespace="zoo")
+
+    pending = await cluster.say_offline("list", "--pending", "-n", "team")
+    queue = await cluster.say_offline("queue")
+    every = await cluster.say_offline("list", "--pending", "-A", "-o", "wide")
+
+    assert [own["GANG"] for own in pending.rows] == ["waits", "half"]
+    assert {own["GANG"] for own in queue.rows} == {"waits", "half", "elsewhere"}
+    assert re.sub(r"\d", "", every.out) == re.sub(r"\d", "", queue.out)
+
+
+@pytest.mark.parametrize("words", [["-l", "team=vision"], ["--pending", "-l", "team=vision"], ["--watch"]])
+async def test_what_the_service_alone_can_do(cluster, words):
+    """Labels of gangs, and asking again and again: offline it is an error that says so."""
+    said = await cluster.say_offline("list", "-n", "team", *words)
+
+    assert said.code == 2
+    assert "only the status service" in said.err
+
+
+async def test_a_document_is_not_watched(cluster):
+    """Exit code 2, before the cluster is asked."""
+    said = await cluster.say_offline("list", "--watch", "-o", "json")
+
+    assert (said.code, cluster.calls) == (2, [])
+    assert "only tables are watched" in said.err
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+async def test_tables_end_with_the_line_of_a_terminal(cluster, terminal):
+    """There the message is cut, and an ellipsis says so; in a pipe it is whole."""
+    cluster.gang("large", 5, gpus=8)
+    words = ("list", "--offline", "-n", "team", "-o", "wide")
+    environ = {"KUBECONFIG": cluster.kubeconfig, "COLUMNS": "140", "FORCE_COLOR": "1" if terminal else ""}
+
+    said = await asyncio.to_thread(say, *words, **environ)
+
+    _, row = re.sub(r"\x1b\[[\d;]*m", "", said.out).splitlines()
+    assert (len(row) <= 140, row.endswith("…")) == (terminal, terminal)
 
 
 async def test_list_of_everything(cluster):
@@ -106,7 +195,7 @@ async def test_explain_tells_what_a_gang_lacks(cluster):
 
     assert said.code == 0
     assert "team/large is waiting: NeverFits" in said.out
-    assert "lacks: 5 × 8 nvidia.com/gpu" in said.out
+    assert "missing: 5 × 8 nvidia.com/gpu" in said.out
     assert re.search(r"nearest rack, \S+, has room for \d of 5 × 8 nvidia.com/gpu", said.out)
     assert "large-4" in said.out
 
@@ -513,7 +602,7 @@ async def test_a_gang_that_is_over_is_explained_and_not_listed(cluster):
     assert told.startswith(
         "team/done is over: Ended\n  all pods of the gang have ended: 1 succeeded, 1 failed\n"
     )
-    assert "0 there, 2 needed, 1 bound, 0 running" in told
+    assert "0 created, 2 required, 1 scheduled, 0 running" in told
 
 
 async def test_room_that_is_held_is_not_said_to_be_there(cluster):
@@ -535,3 +624,36 @@ async def test_room_that_is_held_is_not_said_to_be_there(cluster):
     assert "; the rest of the free room is held for team/head\n" in told
     assert "there is room for it now" not in told
     assert "starts: now" not in told
+
+
+async def test_explain_names_the_gang_that_preempts_first(cluster):
+    """Nodes are free and kept for it: a gang behind it is told its name, and not only that there is no room."""
+    for node in ("r0-n0", "r0-n1", "r1-n0"):
+        cluster.gang(f"on-{node}", 1, gpus=8, node=node)
+    cluster.gang("urgent", 2, gpus=8, priority=1000)
+    cluster.gang("behind", 1, gpus=8, created="2026-01-01T00:01:00Z")
+
+    urgent = (await cluster.say_offline("explain", "team/urgent")).out
+    behind = (await cluster.say_offline("explain", "team/behind")).out
+
+    assert "would preempt: team/on-r" in urgent
+    assert "gang would preempt 1 pod, and start when all of them have left" in urgent
+    assert behind.startswith("team/behind is waiting: NoRoom\n")
+    assert "room is kept for: team/urgent, ahead of this gang; it starts when its victims have left" in behind
+
+
+def test_victims_of_one_gang_are_one_line():
+    """Pods that leave in the same way are counted together."""
+    pods = [
+        VictimRow(key, "room", gang, kind, 1, 5, 60.0, "evict")
+        for key, gang, kind in (
+            ("a", "elastic", "surplus"),
+            ("b", "other", "gang"),
+            ("a", "elastic", "surplus"),
+        )
+    ]
+
+    assert [(own.gang, own.pods, own.lost) for own in by_gang(pods)] == [
+        ("elastic", 2, 120.0),
+        ("other", 1, 60.0),
+    ]

@@ -5,16 +5,21 @@ import os
 import struct
 import sys
 from asyncio.subprocess import PIPE
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from aiohttp import WSMsgType, web
 
-from scheduler.cli.status_client import STANDINGS, TRIES
+from scheduler.cli import live_table
+from scheduler.cli.status_client import STANDINGS, TRIES, StatusClient
 from scheduler.cli.submission import PRIORITIES
 from scheduler.elastic.job.status import Phase, Status
 from scheduler.elastic.job.status_json import encode_status
 from scheduler.engine.explanation import Found
+from scheduler.errors import Unreachable
 from scheduler.model.decision import TEXT, Reason
+from scheduler.model.workload import GangKey
 from scheduler.status.api_group import Standing
 from scheduler.status.operator_api import Drained, Moved, OperatorError, Trial, cannot_tell
 from tests.cli.support.manifests import a_job
@@ -328,6 +333,66 @@ async def test_the_service_answers_list(door, service):
     assert said.code == 0, said.err
     assert {own["GANG"]: own["STATE"] for own in said.rows}["train"] in {"bound", "running"}
     assert door.calls == []
+
+
+@pytest.mark.parametrize("words", [["list", "-A"], ["list", "--pending", "-A"]])
+async def test_gangs_are_chosen_by_labels(door, service, words):
+    """The service compares the labels of each gang's first pod. Blanks, as kubectl takes them, are taken too."""
+    huge = service.engine.ledger.registry.gangs[GangKey("team-b", "huge")]
+    for member in huge.members.values():
+        member.see(replace(member.pod, labels="app=llm,team=vision"))
+
+    chosen = await door.say(*words, "--server", service.url, "-l", "team=vision, app!=web")
+    wrong = await door.say(*words, "--server", service.url, "-l", "team in (vision)")
+
+    assert [own["GANG"] for own in chosen.rows] == ["huge"], chosen.err
+    assert (wrong.code, "KEY!=VALUE" in wrong.err) == (2, True)
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+async def test_list_is_watched(door, service, monkeypatch, terminal):
+    """The service is asked again until the person interrupts; in a pipe only another table is printed again."""
+    looks = []
+    huge = service.engine.ledger.registry.gangs.get(GangKey("team-b", "huge"))
+
+    def pause(_seconds):
+        looks.append(1)
+        if len(looks) == 3:
+            for uid in list(huge.members)[6:]:
+                del huge.members[uid]
+        if len(looks) == 5:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(live_table, "time", SimpleNamespace(sleep=pause))
+    monkeypatch.setenv("FORCE_COLOR", "1" if terminal else "")
+    said = await door.say("list", "-A", "-w", "--server", service.url)
+
+    assert (said.code, len(looks), door.calls) == (0, 5, []), said.err
+    assert said.out.count("PLACE") >= 5 if terminal else said.out.count("PLACE") == 2
+    assert ("\x1b[" in said.out) is terminal
+
+
+async def test_a_service_that_is_away_for_a_moment_is_asked_again(door, service, monkeypatch):
+    """What it does not answer is noted once, and the watch goes on. Its first answer is needed."""
+    looks, was = [], StatusClient.gangs
+
+    def gangs(*words):
+        if 0 < len(looks) < 3:
+            raise Unreachable("GET /v1/gangs", "no answer")
+        return was(*words)
+
+    def pause(_seconds):
+        looks.append(1)
+        if len(looks) == 4:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(StatusClient, "gangs", gangs)
+    monkeypatch.setattr(live_table, "time", SimpleNamespace(sleep=pause))
+    said = await door.say("list", "-A", "-w", "--server", service.url)
+    never = await door.say("list", "-A", "-w", "--server", "http://127.0.0.1:1")
+
+    assert (said.code, said.err.count("asking again"), said.out.count("PLACE")) == (0, 1, 1)
+    assert (never.code, never.out) == (2, "")
 
 
 async def test_the_url_may_stand_in_the_environment(door, service):

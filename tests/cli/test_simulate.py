@@ -62,7 +62,7 @@ async def test_whom_it_would_cost(cluster, write):
     table = await cluster.say_offline("simulate", "-f", job, "-n", "team")
     (own,) = (await cluster.say_offline("simulate", "-f", job, "-n", "team", "-o", "json")).json
 
-    assert (table.code, "TAKES THE ROOM OF" in table.out) == (0, True)
+    assert (table.code, "WOULD PREEMPT" in table.out) == (0, True)
     (victim,) = own["victims"]
     assert (own["answer"], victim["pods"]) == ("makes room", 1)
     assert victim["gang"] == f"on-{own['seats']['train-0']}"
@@ -76,7 +76,7 @@ async def test_explain_names_who_would_leave(cluster):
 
     said = await cluster.say_offline("explain", "team/urgent")
 
-    assert "would take the room of: team/on-r" in said.out
+    assert "would preempt: team/on-r" in said.out
 
 
 async def test_nothing_is_written(cluster, write):
