@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
 
 import msgspec
 import typer
@@ -32,6 +33,7 @@ from scheduler.cli.options import (
 )
 from scheduler.cli.screen import span
 from scheduler.errors import KubeError
+from scheduler.objects import labels
 from scheduler.status.schemas import Forecast, GangDetail, GangRow, MemberRow, PreemptedRow
 
 if TYPE_CHECKING:
@@ -192,22 +194,26 @@ def _elastic(reach: Reach, namespace: str, name: str) -> "Status | None":
 
     Read with the caller's own rights, as the status service does not know it. None where there is none that can be read.
     """
-    from scheduler.elastic.controller.requests import JOBS, inside  # late: a list comes without them
-    from scheduler.elastic.job.status_json import UnreadableStatus, decode_status
-    from scheduler.kube.credentials import find_access
+    from scheduler.kube.credentials import find_access  # late: a list comes without them
     from scheduler.kube.http_connection import HttpConnection, api_server
 
     async def reached() -> HttpConnection:
         return await api_server(await find_access(reach.kubeconfig, reach.context))
 
+    path = f"/apis/{labels.OURS}v1alpha1/namespaces/{quote(namespace)}/elasticjobs/{quote(name)}"
     try:
         server = asyncio.run(reached())
-        answer = server.ask("GET", inside(JOBS, namespace, name))
+        answer = server.ask("GET", path)
         server.close()
-        if answer.status != HTTPStatus.OK:
-            return None
+    except KubeError:
+        return None
+    if answer.status != HTTPStatus.OK:
+        return None
+    from scheduler.elastic.job.status_json import UnreadableStatus, decode_status  # late: it loads numpy
+
+    try:
         return decode_status(msgspec.json.decode(answer.body, type=dict).get("status"))
-    except (KubeError, msgspec.MsgspecError, UnreadableStatus):
+    except (msgspec.MsgspecError, UnreadableStatus):
         return None
 
 
