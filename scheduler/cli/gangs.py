@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
+from urllib.parse import quote
 
 import msgspec
 import typer
@@ -35,6 +36,7 @@ from scheduler.cli.options import (
 from scheduler.cli.screen import by_gang, span
 from scheduler.errors import KubeError, SettingsError
 from scheduler.model import names
+from scheduler.objects import labels
 from scheduler.status.schemas import GangDetail, GangRow, MemberRow, PreemptedRow
 
 if TYPE_CHECKING:
@@ -97,8 +99,8 @@ def list_(
     """
     if watch and output in {Form.JSON, Form.YAML}:
         raise SettingsError("--watch", output.value, "only tables are watched: leave -o or --watch out")
-    labels = "".join(selector.split())
-    if labels and not re.fullmatch(names.LABEL_SELECTOR, labels):
+    chosen = "".join(selector.split())
+    if chosen and not re.fullmatch(names.LABEL_SELECTOR, chosen):
         raise SettingsError(
             "--selector", selector, "write KEY, !KEY, KEY=VALUE or KEY!=VALUE, joined by commas"
         )
@@ -108,8 +110,8 @@ def list_(
 
     def ask() -> list[GangRow]:
         if not pending:
-            return ordered(answers.gangs(within or None, labels), sort)
-        rows = [row for row in answers.queue(labels) if within in {"", row.namespace}]
+            return ordered(answers.gangs(within or None, chosen), sort)
+        rows = [row for row in answers.queue(chosen) if within in {"", row.namespace}]
         return rows if sort is Order.PLACE else ordered(rows, sort)
 
     if watch:
@@ -264,22 +266,26 @@ def _elastic(reach: Reach, namespace: str, name: str) -> "Status | None":
 
     Read with the caller's own rights, as the status service does not know it. None where there is none that can be read.
     """
-    from scheduler.elastic.controller.requests import JOBS, inside  # late: a list comes without them
-    from scheduler.elastic.job.status_json import UnreadableStatus, decode_status
-    from scheduler.kube.credentials import find_access
+    from scheduler.kube.credentials import find_access  # late: a list comes without them
     from scheduler.kube.http_connection import HttpConnection, api_server
 
     async def reached() -> HttpConnection:
         return await api_server(await find_access(reach.kubeconfig, reach.context))
 
+    path = f"/apis/{labels.OURS}v1alpha1/namespaces/{quote(namespace)}/elasticjobs/{quote(name)}"
     try:
         server = asyncio.run(reached())
-        answer = server.ask("GET", inside(JOBS, namespace, name))
+        answer = server.ask("GET", path)
         server.close()
-        if answer.status != HTTPStatus.OK:
-            return None
+    except KubeError:
+        return None
+    if answer.status != HTTPStatus.OK:
+        return None
+    from scheduler.elastic.job.status_json import UnreadableStatus, decode_status  # late: it loads numpy
+
+    try:
         return decode_status(msgspec.json.decode(answer.body, type=dict).get("status"))
-    except (KubeError, msgspec.MsgspecError, UnreadableStatus):
+    except (msgspec.MsgspecError, UnreadableStatus):
         return None
 
 

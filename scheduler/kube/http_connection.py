@@ -20,7 +20,7 @@ from scheduler.errors import SettingsError
 from scheduler.kube.api_errors import read_status, refusal
 from scheduler.kube.credentials import Access
 
-CONNECT_WITHIN: Final = 2.5
+CONNECT_WITHIN: Final = 2.0
 """Seconds for a TCP and TLS handshake. A person waits for it, and an address where nothing is does not answer later."""
 
 ANSWER_WITHIN: Final = 30.0
