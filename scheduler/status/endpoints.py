@@ -15,6 +15,7 @@ from scheduler.model.decision import TEXT, Reason
 from scheduler.model.workload import GangKey
 from scheduler.objects.volumes import Volumes
 from scheduler.status import gang_views, inactive_gangs, members, node_views, schemas, trials
+from scheduler.status.api_group import Standing
 from scheduler.status.authorization import Alias, Reviews, Right, Sight, Subject
 from scheduler.status.gang_views import UNASKED, Outlook, Page, Steps
 from scheduler.status.operator_api import NOT_ACTING, OperatorError, OperatorService, Problem, Trial, reading
@@ -84,6 +85,15 @@ class Endpoints:
         self._trying = Trying(clock)
         self._survey: node_views.Survey | None = None
         self._surveyed = 0.0
+
+    @property
+    def standing(self) -> Standing:
+        """How this replica stands now."""
+        ledger, states = self._engine.ledger, Standing
+        found = (
+            (not ledger.synced, states.READING), (not ledger.acting, states.STANDBY), (ledger.blind, states.STALE)
+        )  # fmt: skip
+        return next((state for holds, state in found if holds), states.ACTIVE)
 
     # ── seeing ──────────────────────────────────────────────────────────────────────────────────────────
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator
 from typing import Final
 
 from scheduler.ledger import quorum
-from scheduler.ledger.gang import GangRecord, Member, Spec
+from scheduler.ledger.gang import GangRecord, Member, Spec, arrival
 from scheduler.model.workload import Phase
 from scheduler.status import schemas
 from scheduler.status.authorization import Sight
@@ -49,7 +49,7 @@ def row(member: Member) -> schemas.MemberRow:
 
 def ordered(record: GangRecord) -> list[Member]:
     """By arrival."""
-    return sorted(record.members.values(), key=lambda member: member.arrival)
+    return sorted(record.members.values(), key=arrival)
 
 
 def rows(record: GangRecord) -> Generator[None, None, list[schemas.MemberRow]]:

@@ -7,30 +7,11 @@ in: CPU in thousandths of a core, memory and storage in bytes, everything else i
 `message` …) are null where the asker may not read them; numbers stay.
 """
 
-from enum import StrEnum
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
 from scheduler.model import names
-
-API_PREFIX: Final = "/apis/status.gangwright.io"
-"""Where the API server passes the status API on to us: this path before each path of the routes."""
-
-REPLICA: Final = "Gangwright-Replica"
-"""The header of every answer that says how its replica stands: a `Standing`."""
-
-
-class Standing(StrEnum):
-    """How a replica stands; the first that holds."""
-
-    READING = "reading"
-    """It has not read the cluster yet."""
-    STANDBY = "standby"
-    """Another replica decides. This one knows no reasons, positions and forecasts."""
-    STALE = "stale"
-    """It does not see the API server, so what it knows may be the past."""
-    ACTIVE = "active"
 
 
 class Part(Struct, frozen=True, rename="camel"):
