@@ -129,7 +129,7 @@ class GangWatch:
             match change:
                 case ch.Seen() if is_of(change.object, self._gangs):
                     self._seen[change.key] = change
-                case ch.Gone() if change.key in self._seen:
+                case ch.Seen() | ch.Gone() if change.key in self._seen:
                     del self._seen[change.key]
                 case ch.Synced() if namespace not in self._listed:
                     self._listed.add(namespace)

@@ -27,7 +27,7 @@ async def until(watch, expected):
 
 
 async def test_members_come_and_go(cluster):
-    """What is of the gang is known as it is now; nothing else is kept, and nothing more is listed."""
+    """What is of the gang is known as it is now, also by a label that changes; nothing more is listed."""
     cluster.gang("g", 1)
     cluster.pod("stranger")
     async with await Reach(cluster.kubeconfig).client() as client, GangWatch(client, {GANG}) as watch:
@@ -39,6 +39,9 @@ async def test_members_come_and_go(cluster):
         gone["metadata"]["resourceVersion"] = str(cluster.version)
         cluster._happened(TEAM, "DELETED", gone)
         await until(watch, ["g-1"])
+        cluster.objects[TEAM]["team", "g-1"]["metadata"]["labels"] = {}
+        cluster.changed("g-1")
+        await until(watch, [])
 
     asked = [call.watches for call in cluster.calls if call.path == TEAM]
     assert (first, asked) == (["g-0"], [False, True])
