@@ -28,7 +28,10 @@ from scheduler.cli.options import (
     Shown,
 )
 from scheduler.cli.status_client import RefusedError, StatusClient
-from scheduler.cli.submission import Wish, gang_of, is_of_storage, priorities, trials, wish
+from scheduler.cli.submission import Wish, gang_of, is_of_storage, priorities, tell, wish
+from scheduler.cli.template import Thing
+from scheduler.cli.training_runtimes import with_runtimes
+from scheduler.cli.trial_requests import trials
 from scheduler.clock import steady
 from scheduler.errors import SettingsError
 from scheduler.ledger.phase import State
@@ -125,8 +128,7 @@ def simulate(
         document = snapshot_command.load(taken)
         reading = Reading(document.policy, document.taken)
         wanted = wish(things, inside, reading, None, document.taken)
-    for text in (*wanted.wrong, *wanted.notes):
-        screen.note(text)
+    tell(wanted)
     if not wanted.made:  # nothing can be answered
         raise typer.Exit(WRONG)
     if asks:
@@ -148,15 +150,14 @@ def simulate(
     _show(_certain(wanted, said), output, answers if trace else None, notes)
 
 
-async def _live(
-    things: list[manifest_pods.Thing], namespace: str, reach: Reach, *, asks: bool
-) -> tuple[Document, Wish]:
+async def _live(things: list[Thing], namespace: str, reach: Reach, *, asks: bool) -> tuple[Document, Wish]:
     """The cluster, and what is wished. asks: the service, so that no more is read than the wish needs."""
     async with await reach.client() as client:
         policy = await cluster_document.policy(client, reach.settings, said=not asks)
         reading = Reading(policy, steady()) if asks else await cluster_document.read(client, policy)
         document = reading.document()
-        return document, wish(things, namespace, reading, await priorities(client), document.taken)
+        resolved = await with_runtimes(client, things, namespace)
+        return document, wish(resolved, namespace, reading, await priorities(client), document.taken)
 
 
 def _known(remote: StatusClient, namespace: str, name: str) -> GangDetail | None:

@@ -158,8 +158,10 @@ async def test_submit_waits_for_what_happens(cluster, write):
 # ── members that are made only when others are ready ────────────────────────────────────────────────────
 
 
-def a_part(name, *, gang="train", needs="3", **words):
+def a_part(name, *, gang="train", needs="3", size="", **words):
     template = a_job(size=1, gang=gang, quorum=needs)["spec"]["template"]
+    if size:
+        template["metadata"]["annotations"][OURS + "members"] = size
     return {"name": name, "template": {"spec": {"parallelism": 1, "template": template}}, **words}
 
 
@@ -173,7 +175,7 @@ def a_job_set(*parts, **spec):
 
 
 def an_mpi_job(policy, *, launcher="train"):
-    worker = a_part("", needs="3" if launcher else "2")["template"]["spec"]["template"]
+    worker = a_part("", needs="3" if launcher else "2", size="3")["template"]["spec"]["template"]
     first = deepcopy(worker)
     if not launcher:
         first["metadata"] = {}
@@ -200,18 +202,20 @@ def needs(*names):
 
 WAITS_FOR_ITSELF = {
     "in order": (
-        a_job_set(a_part("driver"), a_part("worker", replicas=2), **IN_ORDER),
+        a_job_set(a_part("driver", size="3"), a_part("worker", size="3", replicas=2), **IN_ORDER),
         "JobSet/set: spec.startupPolicy.startupPolicyOrder: 'InOrder': write AnyOrder, or give each replicated Job a gang",
     ),
     "dependsOn": (
-        a_job_set(a_part("driver"), a_part("worker", replicas=2, dependsOn=needs("driver"))),
+        a_job_set(
+            a_part("driver", size="3"), a_part("worker", size="3", replicas=2, dependsOn=needs("driver"))
+        ),
         "JobSet/set: spec.replicatedJobs[worker].dependsOn: 'driver': leave it out, or give each replicated Job a gang",
     ),
     "dependsOn by way of another": (
         a_job_set(
-            a_part("driver", needs="2"),
+            a_part("driver", needs="2", size="2"),
             a_part("data", gang="", dependsOn=needs("driver")),
-            a_part("worker", needs="2", dependsOn=needs("data")),
+            a_part("worker", needs="2", size="2", dependsOn=needs("data")),
         ),
         "JobSet/set: spec.replicatedJobs[worker].dependsOn: 'data': ",
     ),
@@ -251,24 +255,42 @@ async def test_a_gang_that_waits_for_itself_waits_whatever_cannot_be_told(cluste
 
 
 @pytest.mark.parametrize("case", WAITS_FOR_ITSELF)
-async def test_submit_warns_of_a_gang_that_waits_for_itself(cluster, write, monkeypatch, case):
-    """It is applied, with a warning that names field, value and remedy."""
+async def test_submit_refuses_a_gang_that_waits_for_itself(cluster, write, monkeypatch, case):
+    """Nothing is applied, and the error names field, value and remedy: it would wait whatever room there is."""
     thing, named = WAITS_FOR_ITSELF[case]
     kind = thing["kind"]
     monkeypatch.setitem(DISCOVERY, f"/apis/{thing['apiVersion']}", [(kind, f"{kind.lower()}s")])
 
     said = await cluster.say("submit", "-f", write(thing), "-n", "team")
 
-    assert (said.code, named in said.err) == (0, True), said.err
+    assert (said.code, cluster.patches) == (2, [])
+    assert f"error: {named}" in said.err
+
+
+async def test_controllers_whose_pods_are_no_gang_together(cluster, write):
+    """The service takes one controller's pods at a time unless roles, a size or a group join them: with the wrong lines
+    the Jobs of a JobSet would wait for each other, and both commands say so.
+    """
+    job_set = write(a_job_set(a_part("driver"), a_part("worker", replicas=2)))
+
+    foretold = await cluster.say("simulate", "-f", job_set, "-n", "team")
+    applied = await cluster.say("submit", "-f", job_set, "-n", "team")
+
+    assert (foretold.code, foretold.rows[0]["ANSWER"]) == (1, "waits")
+    assert (applied.code, cluster.patches) == (2, [])
+    assert 'add the annotation gangwright.io/members: "3" to every template, or roles' in applied.err
 
 
 STARTS = {
-    "any order": a_job_set(a_part("driver"), a_part("worker", replicas=2)),
+    "any order": a_job_set(a_part("driver", size="3"), a_part("worker", size="3", replicas=2)),
     "a gang each": a_job_set(
-        a_part("driver", gang="first", needs="1"), a_part("worker", replicas=2, needs="2"), **IN_ORDER
+        a_part("driver", gang="first", needs="1"),
+        a_part("worker", size="2", replicas=2, needs="2"),
+        **IN_ORDER,
     ),
     "no label on the first": a_job_set(
-        a_part("driver", gang=""), a_part("worker", replicas=2, needs="2", dependsOn=needs("driver"))
+        a_part("driver", gang=""),
+        a_part("worker", size="2", replicas=2, needs="2", dependsOn=needs("driver")),
     ),
     "a quorum of the first alone": a_job_set(
         a_part("driver", needs="1"), a_part("worker", replicas=2, needs="1"), **IN_ORDER

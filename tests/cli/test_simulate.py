@@ -111,19 +111,20 @@ async def test_replicas(cluster, write, kind):
 
 async def test_a_job_set(cluster, write):
     """Replicated Jobs with roles are one gang."""
-    template = a_job(size=1)["spec"]["template"]
-    template["metadata"]["annotations"][OURS + "min-members"] = "3"
+    driver, worker = (a_job(size=1, quorum="driver=1,worker=2")["spec"]["template"] for _ in range(2))
+    driver["metadata"]["annotations"][OURS + "role"] = "driver"
+    worker["metadata"]["annotations"][OURS + "role"] = "worker"
     thing = {
         "apiVersion": "jobset.x-k8s.io/v1alpha2",
         "kind": "JobSet",
         "metadata": {"name": "set"},
         "spec": {
             "replicatedJobs": [
-                {"name": "driver", "template": {"spec": {"template": template}}},
+                {"name": "driver", "template": {"spec": {"template": driver}}},
                 {
                     "name": "worker",
                     "replicas": 2,
-                    "template": {"spec": {"parallelism": 1, "template": template}},
+                    "template": {"spec": {"parallelism": 1, "template": worker}},
                 },
             ]
         },

@@ -187,17 +187,20 @@ class Cluster(ApiServer):
         return response
 
     async def ends(self, *names: str) -> None:
-        """These members of the team end, and their streams with them, once the command has had a look: it reopens the
-        stream of a member that it still believes to run.
-        """
+        """These members of the team end, and then their streams."""
         for name in names:
             self.objects[TEAM]["team", name]["status"]["phase"] = "Succeeded"
-        before = len(self.calls)
-        async with asyncio.timeout(20):
-            while not any(call.path == TEAM for call in self.calls[before:]):
-                await asyncio.sleep(0.01)
+            self.changed(name)
+        await asyncio.sleep(0)
         for name in names:
             self.later[name].put_nowait(None)
+
+    def changed(self, name: str) -> None:
+        """The watches of the team's pods are told what this one says now."""
+        pod = self.objects[TEAM]["team", name]
+        self.version += 1
+        pod["metadata"]["resourceVersion"] = str(self.version)
+        self._happened(TEAM, "MODIFIED", pod)
 
     async def say(self, *words: str) -> Said:
         return await asyncio.to_thread(say, *words, KUBECONFIG=self.kubeconfig)
@@ -258,4 +261,6 @@ class Cluster(ApiServer):
         if namespace == "team":
             self.objects[TEAM][namespace, name] = made
         made["metadata"] |= {"annotations": {**said, **(annotations or {})}, "creationTimestamp": created}
+        if namespace == "team":
+            self.changed(name)
         return made
