@@ -34,6 +34,8 @@ TABLE: Final = (
     Row("queue", "gangs", "queue", PEOPLE, "Show who waits, in the order in which gangs are asked about, and why."),
     Row("explain", "gangs", "explain", PEOPLE, "Say why a gang is where it is, what it lacks, and where its members are."),
     Row("nodes", "nodes_command", "nodes", PEOPLE, "Show the nodes: a map of racks, the free shapes, and how broken up the free room is."),
+    Row("shares", "shares_command", "shares", PEOPLE, "Show what each namespace uses, is guaranteed, borrows, may use at most, and waits for."),
+    Row("history", "history_command", "history", PEOPLE, "Show the gangs that ended: how long each waited and ran, what it used, and how it ended."),
     Row("simulate", "simulate", "simulate", PEOPLE, "Say whether a job would start now, where, and what it lacks otherwise; or decide on a snapshot again."),
     Row("submit", "submit", "submit", PEOPLE, "Check a job's labels and annotations, say what is missing, and apply it."),
     Row("logs", "logs", "logs", PEOPLE, "Show the logs of all members of a gang, merged as they come, each line with its worker's name."),

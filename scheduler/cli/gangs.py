@@ -50,6 +50,9 @@ COLOURS: Final = {
 }
 """By state, beside the word: nothing is told by colour alone."""
 
+WARNING: Final = "Warning"
+"""The reason of a notice that tells what will not work as asked, such as a quorum beyond a ResourceQuota."""
+
 PATIENCE: Final = 10.0
 """Seconds after which a gang that finds room at once should have been given it: the service plans within one."""
 
@@ -288,6 +291,8 @@ def tell(found: GangDetail, now: float, seats: dict[str, str], own: "Status | No
     if found.behind is not None:
         start = span(max(0.0, found.behind.start - now))
         screen.line(f"  the room is reserved for: {screen.gang_name(found.behind)}, in {start}")
+    for notice in (own for own in found.notices if own.reason == WARNING):
+        screen.line(f"  warning: {notice.message}")
     if found.refusal is not None:
         screen.line(f"  to mend: {found.refusal.field} = {found.refusal.value}: {found.refusal.remedy}")
     for victim in found.victims:

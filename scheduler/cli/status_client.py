@@ -9,7 +9,7 @@ import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import aiohttp
 import msgspec
@@ -27,7 +27,7 @@ from scheduler.kube.port_forward import forwarded
 from scheduler.objects import api
 from scheduler.settings import StatusServer
 from scheduler.settings.kinds import is_loopback
-from scheduler.status import schemas
+from scheduler.status import accounting, schemas
 from scheduler.status.schemas import TrialRequest
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -118,6 +118,15 @@ class StatusClient:
         """By resource, where somebody asks for it."""
         found = self._ask("GET", "/v1/cluster", schemas.ClusterStatus)
         return {own.name: own.fragmentation for own in found.resources if own.fragmentation is not None}
+
+    def shares(self) -> accounting.ShareList:
+        """What each namespace uses, and may."""
+        return self._ask("GET", "/v1/shares", accounting.ShareList, stands=True)
+
+    def history(self, namespace: str | None, limit: int) -> accounting.HistoryList:
+        """The last gangs that ended, of one namespace or of all."""
+        words = {"limit": str(limit), **({} if namespace is None else {"namespace": namespace})}
+        return self._ask("GET", f"/v1/history?{urlencode(words)}", accounting.HistoryList, stands=True)
 
     def seats(self, _namespace: str, _name: str) -> dict[str, str]:
         """Nobody waits for seats that are there: they are given at once."""
