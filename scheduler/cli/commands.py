@@ -51,6 +51,14 @@ TABLE: Final = (
         "gangwright nodes",
         "gangwright nodes -o wide",
     )),
+    Row("shares", "shares_command", "shares", PEOPLE, "Show what each namespace uses, borrows and may use at most.", (
+        "gangwright shares",
+        "gangwright shares -o wide",
+    )),
+    Row("history", "history_command", "history", PEOPLE, "List gangs that ended: wait, run time and GPU hours.", (
+        "gangwright history",
+        "gangwright history -A --limit 100",
+    )),
     Row("simulate", "simulate", "simulate", PEOPLE, "Check whether a job would start now; change nothing.", (
         "gangwright simulate -f job.yaml",
         "gangwright simulate -f - -n team-a -o json < job.yaml",

@@ -44,6 +44,9 @@ if TYPE_CHECKING:
     from scheduler.cli.status_client import StatusClient
     from scheduler.elastic.job.status import Status
 
+WARNING: Final = "Warning"
+"""The reason of a notice that tells what will not work as asked, such as a quorum beyond a ResourceQuota."""
+
 PATIENCE: Final = 10.0
 """Seconds after which a gang that finds room at once should have been given it: the service plans within one."""
 
@@ -336,6 +339,8 @@ def tell(found: GangDetail, now: float, seats: dict[str, str], own: "Status | No
         start = found.behind.start - now
         when = f"it starts in about {span(start)}" if start > 0 else "it starts when its victims have left"
         screen.line(f"  room is kept for: {screen.gang_name(found.behind)}, ahead of this gang; {when}")
+    for notice in (own for own in found.notices if own.reason == WARNING):
+        screen.line(f"  warning: {notice.message}")
     if found.refusal is not None:
         screen.line(f"  fix: {found.refusal.field} = {found.refusal.value}: {found.refusal.remedy}")
     does = PREEMPTS.get(row.state, "preempted") if found.victims else "with preemption allowed, would preempt"

@@ -15,7 +15,7 @@ import msgspec
 
 from scheduler.engine import Engine
 from scheduler.engine.explanation import foresee
-from scheduler.errors import SettingsError
+from scheduler.errors import GangwrightError, SettingsError
 from scheduler.ledger.gang import GangRecord
 from scheduler.model.decision import TEXT, Place, Reason, is_in_vain
 from scheduler.model.events import Event
@@ -23,7 +23,7 @@ from scheduler.model.queueing import Estimate
 from scheduler.model.workload import GangKey
 from scheduler.placement.scoring import fragmentation
 from scheduler.replay import DecisionTrace, Document, judge, stand
-from scheduler.status import gang_views, node_views, schemas
+from scheduler.status import accounting, gang_views, node_views, schemas, share_views
 from scheduler.status.authorization import Sight, aliases
 from scheduler.status.gang_views import UNASKED, Outlook, Page, at_once
 from scheduler.status.operator_api import would_leave
@@ -35,6 +35,8 @@ ALL: Final = Page(0, 2**31)
 QUESTIONS: Final = 1_000
 """Questions that a forecast may ask: a second or two on a cluster of a thousand nodes. Somebody waits for it, so those
 far back in a long queue are told nothing; the status service takes its time and tells them more."""
+
+FORGOTTEN: Final = "only the status service remembers gangs that ended: ask it, with --server pod or a URL"
 
 AT_ONCE: Final = "there is room for it now"
 
@@ -124,6 +126,14 @@ class OfflineAnswers:
     def fragmentation(self) -> dict[str, float]:
         """By device, 0 … 1: the share of its free units that the gangs here could not use where they are."""
         return dict(fragmentation(self.standing.snapshot(), self.standing.demands_seen()))
+
+    def shares(self) -> accounting.ShareList:
+        """What each namespace uses, and may."""
+        return at_once(share_views.shares(self.standing, EVERYTHING))
+
+    def history(self, _namespace: str | None, _limit: int) -> accounting.HistoryList:
+        """Raises GangwrightError: the cluster does not tell what ended."""
+        raise GangwrightError(FORGOTTEN)
 
     def seats(self, namespace: str, name: str) -> dict[str, str]:
         """Pod → node, as they would be given to a waiting gang at once."""

@@ -12,7 +12,7 @@ import json
 import ssl
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeAlias, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import msgspec
 from yarl import URL
@@ -23,7 +23,7 @@ from scheduler.clock import steady
 from scheduler.errors import GangwrightError, SettingsError, shortened
 from scheduler.kube.credentials import Access, find_access
 from scheduler.kube.http_connection import Answer, HttpConnection, api_server, refused
-from scheduler.status import schemas
+from scheduler.status import accounting, schemas
 from scheduler.status.api_group import API_PREFIX, REPLICA, Standing
 from scheduler.status.schemas import TrialRequest
 
@@ -143,6 +143,15 @@ class StatusClient:
         """By resource, where a gang asks for it."""
         found = self._one("GET", "/v1/cluster", schemas.ClusterStatus)
         return {own.name: own.fragmentation for own in found.resources if own.fragmentation is not None}
+
+    def shares(self) -> accounting.ShareList:
+        """What each namespace uses, and may."""
+        return self._one("GET", "/v1/shares", accounting.ShareList)
+
+    def history(self, namespace: str | None, limit: int) -> accounting.HistoryList:
+        """The last gangs that ended, of one namespace or of all."""
+        words = {"limit": str(limit), **({} if namespace is None else {"namespace": namespace})}
+        return self._one("GET", f"/v1/history?{urlencode(words)}", accounting.HistoryList)
 
     def seats(self, _namespace: str, _name: str) -> dict[str, str]:
         """No gang waits for seats that are there: they are given at once."""

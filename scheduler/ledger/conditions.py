@@ -193,7 +193,7 @@ def sentence(record: GangRecord, why: Reason) -> str:
         lacks = _lacks(record, verdict, "; ")
         bound = f"{_bound(record, record.spec)} of {record.spec.total} are bound"
         kept = f"; kept for those that are missing: {', '.join(record.kept)}" if record.kept else ""
-        return f"{TEXT[why]}: {bound}{kept}{lacks}{_refused(record)}{_failed(record)}"
+        return f"{TEXT[why]}: {bound}{kept}{lacks}{_refused(record)}{_failed(record)}{record.quota_full}"
     if why is Reason.MISSING_MEMBERS and isinstance(record.spec, Spec):
         there = f"{_there(record, record.spec)} of {record.spec.total} are there"
         return f"{TEXT[why]}: {there}{_held_back(record)}{record.quota_full}"

@@ -79,6 +79,11 @@ class ShareUsage:
         if not sums:
             del self._used[namespace]
 
+    @property
+    def used(self) -> Mapping[str, Mapping[str, float]]:
+        """By namespace and resource, what is used."""
+        return self._used
+
     def of(self, namespace: str) -> Usage:
         return Usage(dict(self._used.get(namespace, {})), self.shares.get(namespace, Share()))
 

@@ -4,23 +4,27 @@ Lives here: which right each answer needs. Never here: HTTP, or how a right is f
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from scheduler.engine import Engine
 from scheduler.engine.explanation import Found
+from scheduler.ledger import share_amounts
 from scheduler.ledger.gang import GangRecord
 from scheduler.model.decision import TEXT, Reason
 from scheduler.model.workload import GangKey
 from scheduler.objects.volumes import Volumes
 from scheduler.status import (
+    accounting,
     gang_views,
+    history_views,
     inactive_gangs,
     label_selector,
     members,
     node_views,
     schemas,
+    share_views,
     trials,
 )
 from scheduler.status.api_group import Standing
@@ -118,9 +122,8 @@ class Endpoints:
 
     async def gangs(self, ask: Ask) -> schemas.GangList:
         namespace = ask.words.get("namespace")
-        sight = await self._sight(ask.subject, namespace)
-        if namespace is not None and sight.namespaces is not None and namespace not in sight.namespaces:
-            raise _may_not("list pods", namespace)
+        sight = await self._sight(ask.subject, [namespace] if namespace is not None else None)
+        _must_see(sight, namespace)
         view = gang_views.gangs(
             self._engine, sight, self._clock(), ask.page, self._outlook(), namespace, ask.selector
         )
@@ -161,6 +164,16 @@ class Endpoints:
         return await self._leisurely(
             node_views.cluster(self._engine, self._clock(), ask.subject.user, self._fragmentation())
         )
+
+    async def shares(self, ask: Ask) -> accounting.ShareList:
+        sight = await self._sight(ask.subject, share_amounts.namespaces(self._engine.ledger))
+        return await self._leisurely(share_views.shares(self._engine, sight))
+
+    async def history(self, ask: Ask) -> accounting.HistoryList:
+        namespace, limit = ask.words.get("namespace"), ask.words["limit"]
+        sight = await self._sight(ask.subject, history_views.namespaces(self._engine, namespace))
+        _must_see(sight, namespace)
+        return await self._leisurely(history_views.history(self._engine, sight, limit, namespace))
 
     # ── trying out, and acting ──────────────────────────────────────────────────────────────────────────
 
@@ -219,11 +232,11 @@ class Endpoints:
             what = f"{right.resource}/{right.subresource}" if right.subresource else right.resource
             raise _may_not(f"{right.verb} {what}", right.namespace, right.name)
 
-    async def _sight(self, subject: Subject, only: str | None = None) -> Sight:
-        """Whose names he may read. only: the one namespace that matters."""
+    async def _sight(self, subject: Subject, among: Iterable[str] | None = None) -> Sight:
+        """Namespaces whose names the asker may read. among: those that matter; None: all that have a gang."""
         if await self._reviews.may(subject, Right("list", "pods")):
             return Sight(None, self._alias)
-        wanted = gang_views.namespaces(self._engine) if only is None else [only]
+        wanted = gang_views.namespaces(self._engine) if among is None else sorted(among)
         unknown = [name for name in wanted if self._seen(subject, name) is None]
         now = asyncio.Semaphore(ASKED_AT_ONCE)
 
@@ -282,6 +295,12 @@ class Endpoints:
                 if loop.time() - began >= SPELL:
                     await asyncio.sleep(PAUSE)
                     began = loop.time()
+
+
+def _must_see(sight: Sight, namespace: str | None) -> None:
+    """Raises Problem where the asker may not read the names of the one namespace that it asks about."""
+    if namespace is not None and not sight.sees(GangKey(namespace, "")):
+        raise _may_not("list pods", namespace)
 
 
 def _may_not(what: str, namespace: str, name: str = "") -> Problem:

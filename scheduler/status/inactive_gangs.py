@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from scheduler.engine import Engine
-from scheduler.ledger import gang_spec
+from scheduler.ledger import gang_history, gang_spec
 from scheduler.ledger.gang import GangRecord
 from scheduler.model.decision import TEXT, Reason
 from scheduler.model.workload import Asleep, GangKey, Membership, Phase
@@ -25,10 +25,7 @@ SUSPENDED: Final = "suspended"
 
 def is_over(engine: Engine, record: GangRecord) -> bool:
     """Its pods have all ended, and no owner that is known makes more of them."""
-    if not _has_ended(record):
-        return False
-    uids = {member.pod.owner.uid for member in record.members.values() if member.pod.owner is not None}
-    return not any(traits is not None and not traits.ended for traits in map(engine.ledger.owners.get, uids))
+    return gang_history.is_over(record, engine.ledger.owners)
 
 
 def is_suspended(engine: Engine, record: GangRecord) -> bool:

@@ -10,6 +10,7 @@ from typing import Final
 
 from scheduler.ledger import quorum
 from scheduler.ledger.gang import GangRecord, Member, Spec, arrival
+from scheduler.ledger.messages import GaveWay
 from scheduler.ledger.phase import QUORUM_BOUND, UNDER_WAY
 from scheduler.model.demand import Demand
 from scheduler.model.workload import Phase
@@ -118,6 +119,11 @@ def preempted(record: GangRecord, sight: Sight) -> schemas.PreemptedRow | None:
     message = words.words if words is not None else None
     if known is None:
         return schemas.PreemptedRow(None, None, None, None, message, words.at) if words is not None else None
+    return gave_way(known, sight, message)
+
+
+def gave_way(known: GaveWay, sight: Sight, message: str | None = None) -> schemas.PreemptedRow:
+    """The gang that preempted another; its name only where the asker may read it."""
     sees = sight.sees(known.gang)
     return schemas.PreemptedRow(
         id=sight.alias(known.gang),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from scheduler.model import names
-from scheduler.status import schemas
+from scheduler.status import accounting, schemas
 from scheduler.status.endpoints import Ask, Endpoints
 
 
@@ -81,6 +81,8 @@ PAGES: Final = (
     Word("limit", "How many to show at most.", least=1, most=1000, default=500),
 )
 
+LAST: Final = Word("limit", "How many to show at most.", least=1, most=1000, default=100)
+
 ROUTES: Final = (
     Route(
         "GET",
@@ -131,6 +133,27 @@ ROUTES: Final = (
         "Totals, use, fragmentation, and whether this replica acts.",
         schemas.ClusterStatus,
         Endpoints.cluster,
+    ),
+    Route(
+        "GET",
+        "/v1/shares",
+        "shares",
+        "What namespaces use, and may",
+        "Used, guaranteed, borrowed, ceiling and waiting, by namespace and resource. Namespaces whose pods the asker may "
+        "not list are one row of sums.",
+        accounting.ShareList,
+        Endpoints.shares,
+    ),
+    Route(
+        "GET",
+        "/v1/history",
+        "history",
+        "Gangs that ended",
+        "How long each waited and ran, what it used, and how it ended, the last first. Kept in memory alone, since the "
+        "replica began to act. Gangs of namespaces whose pods the asker may not list are left out.",
+        accounting.HistoryList,
+        Endpoints.history,
+        query=(NAMESPACE, LAST),
     ),
     Route(
         "POST",

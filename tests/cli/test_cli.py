@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 
 
 COMMANDS = (
-    "list", "queue", "explain", "nodes", "simulate", "submit", "logs", "suspend", "resume", "drain", "defrag", "snapshot",
+    "list", "queue", "explain", "nodes", "shares", "history", "simulate", "submit", "logs", "suspend", "resume", "drain", "defrag", "snapshot",
     "serve", "ungate", "version",
 )  # fmt: skip
 

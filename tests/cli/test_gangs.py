@@ -18,6 +18,7 @@ from tests.cli.support.speaking import CONFIG_MAPS, JOBS, say
 from tests.kube.support.api_server import PODS, Refuse
 
 EVERY_JOB = "/apis/batch/v1/jobs"
+QUOTAS = "/api/v1/resourcequotas"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/gangwright-system/leases"
 HOSTILE = "\x1b[31mred\x07[bold]\u202e"
 """A terminal escape, a bell, rich's markup, and a character that turns the line around."""
@@ -222,6 +223,25 @@ def test_the_service_tells_which_gang_a_gang_gave_way_to(gang, words):
     row = PreemptedRow("00ff", gang and "team", gang, 7, None, 0.0)
 
     assert preempted(row) == f"was preempted by {words} at 1970-01-01 00:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("hard", "used", "words"),
+    [
+        ("8", "4", "ResourceQuota research is full: 4 of 8 requests.nvidia.com/gpu are in use"),
+        ("6", "2", "warning: ResourceQuota research: nvidia.com/gpu: 6: the gang's quorum needs 8"),
+    ],
+)
+async def test_explain_names_the_quota_that_keeps_pods_from_being_created(cluster, hard, used, words):
+    """One that is full for now, and one that the quorum alone goes beyond."""
+    cluster.pod("half-0", gang="half", quorum=4, gpus=2)
+    amounts = {"requests.nvidia.com/gpu": hard}, {"requests.nvidia.com/gpu": used}
+    cluster.put("research", QUOTAS, "team", status={"hard": amounts[0], "used": amounts[1]})
+
+    said = await cluster.say("explain", "team/half")
+
+    assert "MissingMembers" in said.out
+    assert words.replace("requests.", "") in said.out
 
 
 async def test_explain_shows_the_seats_that_would_be_given(cluster):

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 from aiohttp import WSMsgType, web
 
-from scheduler.cli import live_table
+from scheduler.cli import history_command, live_table
 from scheduler.cli.status_client import STANDINGS, TRIES, StatusClient
 from scheduler.cli.submission import PRIORITIES
 from scheduler.elastic.job.status import Phase, Status
@@ -19,11 +19,14 @@ from scheduler.elastic.job.status_json import encode_status
 from scheduler.engine.explanation import Found
 from scheduler.errors import Unreachable
 from scheduler.model.decision import TEXT, Reason
+from scheduler.model.events import PodGone
 from scheduler.model.workload import GangKey
+from scheduler.status.accounting import HistoryRow
 from scheduler.status.api_group import Standing
 from scheduler.status.operator_api import Drained, Moved, OperatorError, Trial, cannot_tell
+from scheduler.status.schemas import PreemptedRow
 from tests.cli.support.manifests import a_job
-from tests.cli.support.speaking import CONFIG_MAPS, Cluster
+from tests.cli.support.speaking import CONFIG_MAPS, GPU, Cluster
 from tests.kube.support.api_server import PODS, Refuse
 from tests.kube.support.kubeconfig import kubeconfig
 from tests.status.support.reviewing import ADMIN, BOB, everybody
@@ -670,3 +673,56 @@ async def test_drain_of_what_may_not_be_seen(tmp_path, service):
         said = await door.say("drain", service.engine.snapshot().names[0], "--server", service.url)
 
     assert (said.code, "namespaces whose pods you may not list" in said.err) == (1, True), said
+
+
+async def test_the_service_tells_shares(door, service):
+    """Who may not list pods of a namespace sees it in the sums alone."""
+    everything = await door.say("shares", "--server", service.url)
+    door.token = BOB
+    hidden = await door.say("shares", "--server", service.url)
+
+    assert [own["NAMESPACE"] for own in everything.rows] == ["team-a", "team-b"]
+    assert [own["NAMESPACE"] for own in hidden.rows] == ["(2 others)"]
+    assert {own["USED"] for own in hidden.rows} == {"17"}
+
+
+async def test_the_service_tells_what_ended(door, service):
+    """In one line it also says that it forgets; one namespace or all, as many as asked for."""
+    members = [own for gang in service.engine.ledger.registry.gangs.values() for own in gang.members.values()]
+    pods = {own.pod.key.name: own.pod for own in members}
+    for name in ("late-0", "late-1", "solo"):
+        service.engine.observe([PodGone(pods[name].uid, pods[name].key)], 100.0)
+
+    everything = await door.say("history", "-A", "--server", service.url)
+    one = await door.say("history", "-n", "team-b", "--limit", "1", "--server", service.url)
+    document = await door.say("history", "-A", "-o", "json", "--server", service.url)
+
+    assert [(own["NAMESPACE"], own["GANG"], own["HOW IT ENDED"]) for own in everything.rows] == [
+        ("team-a", "solo", "deleted"),
+        ("team-b", "late", "deleted"),
+    ]
+    assert everything.rows[0]["HOURS"].endswith(GPU)
+    assert everything.rows[0]["ENDED"] == "1970-01-01 00:01:40Z"
+    assert "kept in the service's memory, and lost when it restarts" in everything.err
+    assert [own["GANG"] for own in one.rows] == ["late"]
+    assert document.json["gangs"][0]["outcome"] == "deleted"
+
+
+async def test_what_ended_is_not_known_without_the_service(door):
+    """The cluster does not tell: exit code 2, and what to do."""
+    said = await door.say("history", "-A")
+
+    assert said.code == 2
+    assert "only the status service remembers gangs that ended" in said.err
+
+
+@pytest.mark.parametrize(
+    ("gang", "words"),
+    [("high", "preempted by team/high"), (None, "preempted by a gang of another namespace")],
+)
+def test_the_winner_is_named_where_it_may_be(gang, words):
+    """Of another namespace it has no name."""
+    winner = PreemptedRow("00ff", gang and "team", gang, 7, None, 0.0)
+    row = HistoryRow("11ee", "team", "low", None, 1.0, 2.0, {}, "preempted", winner, 0.0)
+
+    assert history_command._how(row) == words
