@@ -51,7 +51,8 @@ def serve(settings: SettingsFile = None, set_: Flags = None) -> None:
 def elastic(settings: SettingsFile = None, set_: Flags = None) -> None:
     """Run the master of ElasticJobs.
 
-    It creates and removes their workers, decides their sizes, and lets workers meet. Prints one line of JSON with the addresses of rendezvous and probes once it holds the Lease and they are open.
+    It creates and removes their workers, decides their sizes, and lets workers meet. Prints one line of JSON with the
+    addresses of rendezvous and probes once it holds the Lease and they are open.
     """
     from scheduler.elastic.controller.elastic_master import run
 

@@ -39,8 +39,8 @@ def drain(
 ) -> None:
     """Move gangs off a cordoned node, onto seats found first.
 
-    No gang is taken below its quorum. The status service moves them, with your rights. Ends with 0 when nothing of ours is left on the node, with 1 while
-    something is.
+    No gang is taken below its quorum. The status service moves them, with your rights. Ends with 0 when nothing of ours
+    is left on the node, with 1 while something is.
     """
     remote = StatusClient(Reach(kubeconfig, context, server=server), advice="")
     until = steady() + (duration_of("--timeout", timeout) if wait else 0.0)

@@ -102,8 +102,8 @@ def list_(
     """
     if watch and output in {Form.JSON, Form.YAML}:
         raise SettingsError("--watch", output.value, "only tables are watched: leave -o or --watch out")
-    chosen = "".join(selector.split())
-    if chosen and not re.fullmatch(names.LABEL_SELECTOR, chosen):
+    terms = "".join(selector.split())
+    if terms and not re.fullmatch(names.LABEL_SELECTOR, terms):
         raise SettingsError(
             "--selector", selector, "write KEY, !KEY, KEY=VALUE or KEY!=VALUE, joined by commas"
         )
@@ -113,8 +113,8 @@ def list_(
 
     def ask() -> list[GangRow]:
         if not pending:
-            return ordered(answers.gangs(within or None, chosen), sort)
-        rows = [row for row in answers.queue(chosen) if within in {"", row.namespace}]
+            return ordered(answers.gangs(within or None, terms), sort)
+        rows = [row for row in answers.queue(terms) if within in {"", row.namespace}]
         return rows if sort is Order.PLACE else ordered(rows, sort)
 
     if watch:

@@ -57,8 +57,8 @@ def suspend(
 ) -> None:
     """Suspend the Jobs, JobSets and ElasticJobs of a gang.
 
-    Its pods are deleted, and their resources are free for others. An ElasticJob saves a checkpoint first, where its spec says one. A Job that Gangwright has suspended so that another
-    gang had room stays suspended from now on.
+    Its pods are deleted, and their resources are free for others. An ElasticJob saves a checkpoint first, where its
+    spec says one. A Job that Gangwright has suspended so that another gang had room stays suspended from now on.
 
     Ends with 1 when the gang has none, which cannot be suspended then.
     """
@@ -196,7 +196,8 @@ def resize(
 ) -> None:
     """Set the number of workers of an ElasticJob.
 
-    The job's own bounds count, and it goes on training meanwhile. `auto` lets its policy decide again. Ends with 1 when there is no such ElasticJob.
+    The job's own bounds count, and it goes on training meanwhile. `auto` lets its policy decide again. Ends with 1 when
+    there is no such ElasticJob.
     """
     wanted, reach = _count(workers), Reach(kubeconfig, context)
     raise typer.Exit(asyncio.run(_resize(reach, *split(job, namespace, reach), wanted)))

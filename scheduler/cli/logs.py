@@ -185,7 +185,8 @@ def logs(
 ) -> None:
     """Show the logs of all members of a gang as one stream.
 
-    Each line begins with the name of its pod. Ends with 1 when there is no such gang, or when some member's log could not be read, which is said.
+    Each line begins with the name of its pod. Ends with 1 when there is no such gang, or when some member's log could
+    not be read, which is said.
     """
     reach = Reach(kubeconfig, context)
     place, name = split(gang, namespace, reach)

@@ -102,8 +102,9 @@ def simulate(
 ) -> None:
     """Check whether a job would start now; change nothing.
 
-    The answer says where its pods would go, or what it lacks. With -f the manifests' pods are added to the cluster, or to the snapshot, in thought; a gang that is there already
-    is told as it is. Without -f every gang that waits in the snapshot is asked about.
+    The answer says where its pods would go, or what it lacks. With -f the manifests' pods are added to the cluster, or
+    to the snapshot, in thought; a gang that is there already is told as it is. Without -f every gang that waits in the
+    snapshot is asked about.
 
     Ends with 0 when all of them would start, now or once the victims that it names have left, or run already. Ends with
     1 when one would wait. Ends with 2 when it cannot tell, because the planner does not model a field of the pods, or

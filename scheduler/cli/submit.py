@@ -70,7 +70,8 @@ def submit(
 ) -> None:
     """Check a job's manifests, then apply them.
 
-    Labels and annotations that are missing or misspelled are named. Nothing is applied while something is wrong. With --wait it ends with 1 when a gang has no nodes in time.
+    Labels and annotations that are missing or misspelled are named. Nothing is applied while something is wrong. With
+    --wait it ends with 1 when a gang has no nodes in time.
     """
     limit = float("inf") if timeout == "0" else duration_of("--timeout", timeout)
     reach = Reach(kubeconfig, context, settings)

@@ -710,7 +710,7 @@ async def test_the_service_tells_what_ended(door, service):
 
 async def test_what_ended_is_not_known_without_the_service(door):
     """The cluster does not tell: exit code 2, and what to do."""
-    said = await door.say("history", "-A")
+    said = await door.say_offline("history", "-A")
 
     assert said.code == 2
     assert "only the status service remembers gangs that ended" in said.err
