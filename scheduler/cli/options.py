@@ -58,6 +58,7 @@ Server: TypeAlias = Annotated[
         "By default the answer is worked out here, from what you may read.",
     ),
 ]
+Offline: TypeAlias = Annotated[bool, typer.Option("--offline", help="Work the answer out here.")]
 Namespace: TypeAlias = Annotated[
     str, typer.Option("--namespace", "-n", help="The namespace; by default the context's.")
 ]

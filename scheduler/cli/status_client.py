@@ -28,6 +28,7 @@ from scheduler.objects import api
 from scheduler.settings import StatusServer
 from scheduler.settings.kinds import is_loopback
 from scheduler.status import schemas
+from scheduler.status.move_schemas import DefragAnswer, DefragRequest
 from scheduler.status.schemas import TrialRequest
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -139,6 +140,11 @@ class StatusClient:
     def drain(self, node: str) -> schemas.DrainAnswer:
         """Move gangs away from a node."""
         return self._ask("POST", f"/v1/nodes/{quote(node)}/drain", schemas.DrainAnswer, body=b"{}")
+
+    def defrag(self, *, dry_run: bool) -> DefragAnswer:
+        """Moves that make room for the first gang that waits: shown, or begun."""
+        body = msgspec.json.encode(DefragRequest(dry_run))
+        return self._ask("POST", "/v1/defrag", DefragAnswer, body=body)
 
     # How it is asked
 

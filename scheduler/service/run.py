@@ -86,7 +86,10 @@ async def run(
             tasks.append(keep_reading(service.engine, source.read, source.stamp, steady, service.submit))
         app = build_app(service, settings.verbs, metrics, lambda: _limit(service, settings))
         operator = OperatorActions(
-            service.engine, service.clock, partial(operator_actions.drain_node, service)
+            service.engine,
+            service.clock,
+            partial(operator_actions.drain_node, service),
+            partial(operator_actions.make_moves, service),
         )
         async with (
             neighbor(KUBE_SCHEDULER, settings.probes.kube_scheduler) as beside,

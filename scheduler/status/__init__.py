@@ -5,9 +5,11 @@ Never here: a decision, or a write to the API server; what changes something goe
 which the service provides. Only the service may call this room.
 
     schemas           the JSON, as frozen structs
+    move_schemas      and that of moves that make room
     gang_views        the engine's memory → gangs; pure
     inactive_gangs    gangs that are over or suspended
     node_views        the engine's picture → nodes and the cluster; pure
+    move_views        moves that make room for a gang; pure
     authorization     who asks, and what it may see and do
     operator_api      what a person may ask to be done, and why there is no answer
     trials            pods that are tried out, one question to the planner at a time
