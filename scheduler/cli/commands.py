@@ -90,7 +90,11 @@ TABLE: Final = (
     )),
     Row("defrag", "defrag", "defrag", PEOPLE, "Show moves that give the first waiting gang its room.", (
         "gangwright defrag",
-        "gangwright defrag -o json",
+        "gangwright defrag --yes",
+    )),
+    Row("ui", "ui", "ui", PEOPLE, "Open the status page in a browser.", (
+        "gangwright ui",
+        "gangwright ui --no-browser --context prod",
     )),
     Row("snapshot", "snapshot_command", "snapshot", PEOPLE, "Write the scheduling state as JSON, for simulate.", (
         "gangwright snapshot > s.json",

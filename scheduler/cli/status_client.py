@@ -25,6 +25,7 @@ from scheduler.kube.credentials import Access, find_access
 from scheduler.kube.http_connection import Answer, HttpConnection, api_server, refused
 from scheduler.status import accounting, schemas
 from scheduler.status.api_group import API_PREFIX, REPLICA, Standing
+from scheduler.status.move_schemas import DefragAnswer, DefragRequest
 from scheduler.status.schemas import TrialRequest
 
 T = TypeVar("T")
@@ -173,6 +174,11 @@ class StatusClient:
     def drain(self, node: str) -> schemas.DrainAnswer:
         """Move gangs away from a node."""
         return self._one("POST", f"/v1/nodes/{quote(node)}/drain", schemas.DrainAnswer, body=b"{}")
+
+    def defrag(self, *, dry_run: bool) -> DefragAnswer:
+        """Moves that make room for the first gang that waits: shown, or begun."""
+        body = msgspec.json.encode(DefragRequest(dry_run))
+        return self._one("POST", "/v1/defrag", DefragAnswer, body=body)
 
     # How it is asked
 

@@ -18,6 +18,7 @@ import asyncio
 import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
+from http import HTTPStatus
 from types import TracebackType
 from typing import Final, Protocol, Self
 
@@ -157,6 +158,30 @@ class Client:
                 answer = await _whole(call, response, most)
         self._heard()
         return answer
+
+    async def exchange(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Params | None = None,
+        body: bytes | None = None,
+        timeout: float = 30.0,  # noqa: ASYNC109 - a property of the call, not a way to stop it
+        most: int = ANSWER_LIMIT,
+    ) -> tuple[int, bytes]:
+        """Call once, and return the status and the body of the answer, whatever they are.
+
+        For an API that the API server passes calls on to: its refusals are no Status objects. timeout, most: as for
+        `request`. Raises Unreachable and TooLong as `request` does.
+        """
+        call = f"{method} {path}"
+        limit = aiohttp.ClientTimeout(total=timeout, sock_connect=CONNECT_LIMIT)
+        with _unreachable(call):
+            async with await self._send(method, path, params, limit, body=body) as response:
+                if response.status == HTTPStatus.UNAUTHORIZED:
+                    self._access.doubt()
+                answer = await _whole(call, response, most)
+        return response.status, answer
 
     @asynccontextmanager
     async def stream(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from scheduler.model import names
-from scheduler.status import accounting, schemas
+from scheduler.status import accounting, move_schemas, schemas
 from scheduler.status.endpoints import Ask, Endpoints
 
 
@@ -178,6 +178,19 @@ ROUTES: Final = (
         Endpoints.drain,
         body=schemas.Nothing,
         statuses=(404, 409),
+    ),
+    Route(
+        "POST",
+        "/v1/defrag",
+        "defrag",
+        "Make room for the first gang that waits, by moves",
+        "Smaller gangs and single pods move onto seats that were found first, where their owners make them again at no "
+        "cost; their seats, and those of the gang that waits, are kept. Needs the rights to list pods in all namespaces, "
+        "and, unless it is a dry run, to evict pods in every namespace of which a gang moves.",
+        move_schemas.DefragAnswer,
+        Endpoints.defrag,
+        body=move_schemas.DefragRequest,
+        statuses=(409,),
     ),
 )
 """In the order in which the description shows them."""

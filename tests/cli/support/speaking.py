@@ -88,6 +88,8 @@ class Cluster(ApiServer):
     def __init__(self, folder: Path) -> None:
         super().__init__()
         self._folder = folder
+        self.user: dict[str, Any] | None = None
+        """Of the kubeconfig: the credentials."""
         self.patches: list[tuple[str, dict[str, str], str, Any]] = []
         self.tried: list[Any] = []
         self.against: Refuse | None = None
@@ -210,7 +212,7 @@ class Cluster(ApiServer):
 
     @property
     def kubeconfig(self) -> str:
-        return kubeconfig(self._folder, self.url)
+        return kubeconfig(self._folder, self.url, user=self.user)
 
     def settings(self, text: str, name: str = "gangwright-settings-9bf") -> dict[str, Any]:
         """The ConfigMap that the manifests make of the settings file."""
