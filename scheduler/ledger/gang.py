@@ -5,7 +5,15 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from scheduler.ledger.gang_parts import Backoff, BindLimit, Health, ObservedRun, Pinning, Preemption
+from scheduler.ledger.gang_parts import (
+    Backoff,
+    BindLimit,
+    Health,
+    ObservedRun,
+    Pinning,
+    Preemption,
+    RuntimeLimit,
+)
 from scheduler.ledger.messages import Failure, Mishap, Notice, Overlooked
 from scheduler.ledger.verdict import Verdict
 from scheduler.model.cluster import Mask
@@ -262,6 +270,7 @@ class GangRecord:
     backoff: Backoff = field(default_factory=Backoff)
     bind_limit: BindLimit = field(default_factory=BindLimit)
     preemption: Preemption = field(default_factory=Preemption)
+    runtime_limit: RuntimeLimit = field(default_factory=RuntimeLimit)
     pulse: int = 0
     """Grows whenever the gang is looked at: what was made of it before may be stale."""
     faults: int = 0
@@ -317,6 +326,7 @@ class GangRecord:
             backoff=replace(self.backoff),
             bind_limit=replace(self.bind_limit),
             preemption=replace(self.preemption),
+            runtime_limit=replace(self.runtime_limit),
         )
 
     def live(self) -> list[Member]:

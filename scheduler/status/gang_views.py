@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 
 from scheduler.engine import Engine
 from scheduler.engine.explanation import Found
-from scheduler.ledger import conditions, gang_spec, phase, quorum
+from scheduler.ledger import conditions, gang_spec, phase, quorum, runtime_limit
 from scheduler.ledger.gang import GangRecord, Spec, Step, Victim
 from scheduler.ledger.phase import State
 from scheduler.model.decision import Reason, Refuse, Shortfall, Wait
@@ -192,7 +192,8 @@ def row(
     where, why = state(engine, record), conditions.reason(record)
     said = conditions.sentence(record, why) if judged and sees else None
     if where == inactive_gangs.SUSPENDED:
-        why, said = Reason.SUSPENDED, said and inactive_gangs.how_it_resumes(engine, key)
+        why = inactive_gangs.why_suspended(engine, key)
+        said = said and inactive_gangs.how_it_resumes(engine, key)
     elif where == inactive_gangs.OVER:
         why, said = Reason.ENDED, said and inactive_gangs.how_it_ended(record)
     return schemas.GangRow(
@@ -245,6 +246,7 @@ def detail(
         size=spec.size if isinstance(spec, Spec) else None,
         wishes=_wishes(engine, spec),
         deadline=record.bind_limit.by,
+        ends_by=runtime_limit.end(record, now),
         not_before=record.backoff.not_before if record.backoff.not_before > now else None,
         tries=record.backoff.tries,
         broken_pins=record.pinning.broken,
@@ -338,6 +340,7 @@ def _wishes(engine: Engine, spec: Spec | Refuse | Reason) -> schemas.Wishes:
         pin=(wish and wish.pin) or policy.pin,
         timeout=(wish and wish.timeout) or policy.timeout,
         expected_runtime=wish.expected_runtime if wish is not None else None,
+        max_runtime=wish.max_runtime if wish is not None else None,
     )
 
 

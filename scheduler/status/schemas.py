@@ -235,6 +235,7 @@ class Wishes(Part, frozen=True):
     pin: str
     timeout: float
     expected_runtime: float | None
+    max_runtime: float | None
 
 
 class GangDetail(Part, frozen=True):
@@ -249,6 +250,8 @@ class GangDetail(Part, frozen=True):
     wishes: Wishes
     deadline: float | None
     """When the quorum must be bound."""
+    ends_by: float | None
+    """When a gang that runs is ended, for its max-runtime."""
     not_before: float | None
     """Backing off until then."""
     tries: Count

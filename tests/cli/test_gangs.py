@@ -531,3 +531,12 @@ async def test_room_that_is_held_is_not_said_to_be_there(cluster):
     assert "; the rest of the free room is held for team/head\n" in told
     assert "there is room for it now" not in told
     assert "starts: now" not in told
+
+
+async def test_a_gang_that_will_be_ended_says_when(cluster):
+    """How long it may run, and how much of that is left."""
+    cluster.gang("runs", 2, node="r0-n0", annotations={"gangwright.io/max-runtime": "8h"})
+
+    told = (await cluster.say("explain", "team/runs")).out
+
+    assert "  may run: 8h at most, ended in " in told
