@@ -12,6 +12,7 @@ from typing import Final
 from scheduler.ledger.gang import GangRecord, Spec
 from scheduler.ledger.messages import Overlooked
 from scheduler.model.decision import Reason, Refuse
+from scheduler.model.durations import written
 from scheduler.model.policy import Policy
 from scheduler.model.workload import Complaint, GangKey, Group, Membership, Pod, Wish, gang_of_one
 
@@ -41,7 +42,12 @@ def spec(
         return said
     if not any(m.pod.owner is not None and m.pod.owner.uid in limit.makers for m in record.live()):
         return said
-    return Refuse(Reason.RUNTIME_EXCEEDED, MAX_RUNTIME, f"{span:g}s", "write a longer time, or remove it, to run it again")
+    return Refuse(
+        Reason.RUNTIME_EXCEEDED,
+        MAX_RUNTIME,
+        written(span),
+        "write a longer time, or remove it, to run it again",
+    )
 
 
 def _said(

@@ -20,6 +20,7 @@ from scheduler.ledger.gang_spec import MAX_RUNTIME
 from scheduler.ledger.phase import QUORUM_BOUND
 from scheduler.ledger.quorum import QuorumCount
 from scheduler.model.decision import TEXT, Reason, Refuse
+from scheduler.model.durations import written
 from scheduler.model.effects import Announce, Effect, SuspendJob
 from scheduler.model.workload import OwnerTraits, Phase
 
@@ -55,7 +56,8 @@ def enforce(cache: Cache, record: GangRecord, now: float) -> list[Effect]:
     warned_at = ends - min(PART * span, LEAD)
     if now < ends:
         own.look_at = ends if now >= warned_at else warned_at
-        text = f"in {ends - now:.0f} s it has run for its {MAX_RUNTIME}, {span:g} s; save its work, or raise that"
+        left = written(max(1.0, round(ends - now)))
+        text = f"in {left} it has run for its {MAX_RUNTIME}, {written(span)}; save its work, or raise that"
         return list(_tell(record, Reason.ENDING_SOON, ends, text)) if now >= warned_at else []
     job = attained_service.job_of(record, cache.owners)
     if job is not None and not job.managed and attained_service.leaves_alone(record, cache.registry):

@@ -79,7 +79,7 @@ def test_a_gang_is_warned_and_ended() -> None:
     assert reason(world) is Reason.RUNTIME_EXCEEDED
     refused = world.record("train").spec
     assert isinstance(refused, Refuse)
-    assert (refused.field, refused.value) == ("gangwright.io/max-runtime", "100s")
+    assert (refused.field, refused.value) == ("gangwright.io/max-runtime", "1m40s")
     assert len(world.engine.ledger.pending) == 0
 
 

@@ -189,7 +189,7 @@ def test_a_gang_with_an_end_says_when():
     detail = gang_views.detail(own.engine, own.record("train"), EVERYTHING, own.now)
     assert (detail.gang.state, detail.gang.reason) == ("refused", Reason.RUNTIME_EXCEEDED)
     assert (detail.gang.position, detail.gang.forecast, detail.ends_by) == (None, None, None)
-    assert detail.refusal.value == "100s"
+    assert detail.refusal.value == "1m40s"
 
 
 def test_a_pod_alone_is_found_by_its_name(world):
