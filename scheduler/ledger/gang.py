@@ -6,7 +6,16 @@ from enum import IntEnum
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
-from scheduler.ledger.gang_parts import Account, Backoff, BindLimit, Health, ObservedRun, Pinning, Preemption
+from scheduler.ledger.gang_parts import (
+    Account,
+    Backoff,
+    BindLimit,
+    Health,
+    ObservedRun,
+    Pinning,
+    Preemption,
+    RuntimeLimit,
+)
 from scheduler.ledger.messages import Failure, Mishap, Notice, Overlooked
 from scheduler.ledger.verdict import Verdict
 from scheduler.model.cluster import Mask
@@ -265,6 +274,7 @@ class GangRecord:
     bind_limit: BindLimit = field(default_factory=BindLimit)
     preemption: Preemption = field(default_factory=Preemption)
     account: Account = field(default_factory=Account)
+    runtime_limit: RuntimeLimit = field(default_factory=RuntimeLimit)
     pulse: int = 0
     """Grows whenever the gang is looked at: what was made of it before may be stale."""
     faults: int = 0
@@ -321,6 +331,7 @@ class GangRecord:
             bind_limit=replace(self.bind_limit),
             preemption=replace(self.preemption),
             account=replace(self.account, used=dict(self.account.used)),
+            runtime_limit=replace(self.runtime_limit),
         )
 
     def live(self) -> list[Member]:
