@@ -1,86 +1,77 @@
-"""`gangwright defrag`: which moves would make room for the first gang that waits."""
+"""`gangwright defrag`: which moves would make room for the first gang that waits; with --yes they are made."""
 
-from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated
 
 import typer
 
-from scheduler.cli import cluster_document, screen
-from scheduler.cli.options import NO, Context, Form, Kubeconfig, Reach, Settings, Shown
-from scheduler.engine import Engine
-from scheduler.engine.head import waits
-from scheduler.model.departures import Defrag
-from scheduler.model.workload import GangKey
-from scheduler.replay.decision_trace import judge
+from scheduler.cli import screen
+from scheduler.cli.options import NO, Context, Form, Kubeconfig, Offline, Reach, Server, Settings, Shown
+from scheduler.errors import SettingsError
+from scheduler.status.move_schemas import DefragAnswer
 
 
 def defrag(
-    _dry_run: Annotated[bool, typer.Option("--dry-run", hidden=True)] = False,  # older scripts pass it
+    yes: Annotated[bool, typer.Option("--yes", help="Make the moves.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", hidden=True)] = False,  # older scripts pass it
     output: Shown = Form.TABLE,
     kubeconfig: Kubeconfig = "",
     context: Context = "",
     settings: Settings = None,
+    server: Server = "",
+    offline: Offline = False,
 ) -> None:
-    """Show which gangs could move so that the first gang that waits has room, and where their pods would be then.
+    """Show moves that give the first waiting gang its room.
 
-    Nothing is moved: drain a node to have its gangs moved. Only gangs move whose owners make lost pods again at no cost,
-    and only onto seats that are there. Ends with 0 when no gang waits for room or the moves are found, with 1 when no
-    moves help.
+    Only gangs move whose owners make lost pods again at no cost, and only onto seats that exist. With --yes the status
+    service evicts their pods, with your rights. It keeps the seats of all of them, and those of the gang that waits.
+
+    Ends with 0 when no gang waits for room, or the moves are found. Ends with 1 when no moves help.
     """
-    engine = judge(cluster_document.reading(Reach(kubeconfig, context, settings)).document()).engine
-    head = next((record.key for record in engine.ledger.pending.queue() if waits(record)), None)
-    found = engine.defrag(head) if head is not None else None
-    moves = list(_moves(engine, found)) if found is not None else []
-    if not screen.document(_plain(found, moves), output):
-        if found is None:
-            screen.note("no gang waits for room")
-        else:
-            _show(found, moves)
-    if found is not None and not found.seats:
+    if yes and offline:
+        raise SettingsError("--yes", "--offline", "the status service makes the moves: leave out --offline")
+    reach = Reach(kubeconfig, context, settings, server, offline)
+    answer = _worked_out(reach) if reach.is_offline() else _asked(reach, dry_run=dry_run or not yes)
+    if not screen.document(answer, output):
+        _show(answer)
+    if answer.head is not None and not answer.head.seats:
         raise typer.Exit(NO)
 
 
-class _Move(NamedTuple):
-    """One pod of a gang, from node to node."""
+def _asked(reach: Reach, *, dry_run: bool) -> DefragAnswer:
+    """What the status service says, and does unless it is a dry run."""
+    from scheduler.cli.status_client import StatusClient
 
-    gang: GangKey
-    pod: str
-    before: str
-    after: str
+    return StatusClient(reach).defrag(dry_run=dry_run)
 
 
-def _moves(engine: Engine, found: Defrag) -> Iterator[_Move]:
-    for own in found.moves:
-        members = engine.ledger.registry.gangs[own.gang].members.values()
-        before = {member.pod.key: member.pod.node or "" for member in members}
-        for pod, node in sorted(own.seats.items()):
-            yield _Move(own.gang, pod.name, before[pod], node)
+def _worked_out(reach: Reach) -> DefragAnswer:
+    """What may be read of the cluster says, with the code of the service."""
+    from scheduler.cli import cluster_document
+    from scheduler.replay.decision_trace import judge
+    from scheduler.status import move_views
+
+    engine = judge(cluster_document.reading(reach).document()).engine
+    head = engine.first_waiting()
+    return move_views.defrag(engine.defrag(head) if head is not None else None)
 
 
-def _plain(found: Defrag | None, moves: Sequence[_Move]) -> dict[str, Any] | None:
-    if found is None:
-        return None
-    told = [
-        {
-            "namespace": own.gang.namespace,
-            "gang": own.gang.name,
-            "pod": own.pod,
-            "from": own.before,
-            "to": own.after,
-        }
-        for own in moves
-    ]
-    seats = {pod.name: node for pod, node in sorted(found.seats.items())}
-    head = {"namespace": found.gang.namespace, "gang": found.gang.name, "seats": seats}
-    return {"head": head, "moves": told}
-
-
-def _show(found: Defrag, moves: Sequence[_Move]) -> None:
-    if not found.seats:
-        screen.line(f"no moves were found that give {found.gang} room: {found.told}")
+def _show(answer: DefragAnswer) -> None:
+    if answer.head is None:
+        screen.note("no gang waits for room")
         return
-    rows = [(own.gang.namespace, own.gang.name, own.pod, own.before, own.after) for own in moves]
+    gang = f"{answer.head.namespace}/{answer.head.gang}"
+    if not answer.head.seats:
+        screen.line(f"no moves were found that give {gang} room: {answer.message}")
+        return
+    rows = [(own.namespace, own.gang, own.pod, own.source, own.target) for own in answer.moves]
     screen.table(("NAMESPACE", "GANG", "POD", "FROM", "TO"), rows)
     print()
-    screen.line(f"then {found.gang} would have room:")
-    screen.table(("POD", "NODE"), sorted((pod.name, node) for pod, node in found.seats.items()))
+    then = (
+        f"the moves have begun; {gang} has these seats:"
+        if answer.started
+        else f"then {gang} would have room:"
+    )
+    screen.line(then)
+    screen.table(("POD", "NODE"), answer.head.seats.items())
+    if not answer.started:
+        screen.note("nothing is moved; to make these moves: gangwright defrag --yes")

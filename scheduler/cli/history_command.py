@@ -13,6 +13,7 @@ from scheduler.cli.options import (
     Form,
     Kubeconfig,
     Namespace,
+    Offline,
     Reach,
     Server,
     Settings,
@@ -36,14 +37,15 @@ def history(
     context: Context = "",
     settings: Settings = None,
     server: Server = "",
+    offline: Offline = False,
 ) -> None:
-    """Show the gangs that ended: how long each waited and ran, what it used, and how it ended.
+    """List gangs that ended: wait, run time and GPU hours.
 
     WAITED is the time from the first pod to the bind of the quorum, RAN from there to the end. HOURS are those of each
     device, over all pods; of pods without a device, of cores. The status service remembers them in memory: a restart,
     or another replica that takes over, begins again.
     """
-    reach = Reach(kubeconfig, context, settings, server)
+    reach = Reach(kubeconfig, context, settings, server, offline)
     within = scope(reach, namespace, everywhere=everywhere)
     answers = source(reach)
     found = answers.history(within or None, limit)
@@ -55,8 +57,8 @@ def history(
         screen.note(
             f"what ended since {_clock(found.since)}; kept in the service's memory, and lost when it restarts"
         )
-    if away := answers.away():
-        screen.note(away)
+    for text in answers.notes():
+        screen.note(text)
 
 
 def _cells(own: HistoryRow, *, everywhere: bool) -> list[str]:

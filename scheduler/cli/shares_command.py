@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from scheduler.cli import screen
 from scheduler.cli.gangs import source
-from scheduler.cli.options import Context, Form, Kubeconfig, Reach, Server, Settings, Shown
+from scheduler.cli.options import Context, Form, Kubeconfig, Offline, Reach, Server, Settings, Shown
 from scheduler.status.accounting import ShareAmount, ShareRow
 
 HEAD = ("NAMESPACE", "RESOURCE", "USED", "GUARANTEED", "BORROWED", "CEILING", "WAITING")
@@ -16,19 +16,20 @@ def shares(
     context: Context = "",
     settings: Settings = None,
     server: Server = "",
+    offline: Offline = False,
 ) -> None:
-    """Show what each namespace uses, is guaranteed, borrows, may use at most, and waits for.
+    """Show what each namespace uses, borrows and may use at most.
 
     Shows the namespaces of the setting `queue.shares`, and others that use devices or wait for some: of devices, and of
     all that `queue.shares` names. `-o wide` shows every resource. Namespaces whose pods you may not list are one row.
     """
-    answers = source(Reach(kubeconfig, context, settings, server))
+    answers = source(Reach(kubeconfig, context, settings, server, offline))
     found = answers.shares()
     if screen.document(found, output):
         return
     screen.table(HEAD, _lines(found.shares, wide=output is Form.WIDE))
-    if away := answers.away():
-        screen.note(away)
+    for text in answers.notes():
+        screen.note(text)
     if not any(_is_named(own) for row in found.shares for own in row.resources.values()):
         screen.note("queue.shares guarantees nothing and limits nothing")
 

@@ -1,22 +1,30 @@
-"""Which moves would make room for a gang: shown, never made.
+"""Which moves would make room for a gang: searched in one picture, and looked at once more before they begin.
 
 Lives here: the search. Gangs that are smaller than it and single pods are chosen as victims are, the fewest members
-first, whatever their priority; then each must find other seats, on a picture in which the gang sits already. Never
-here: a move.
+first, whatever their priority, as far as disruption budgets let them go; then each must find other seats, on a picture in
+which the gang sits already. Never here: an eviction; the ledger begins with those when all seats are kept
+(ledger.migration).
+
+Why in two steps: on a large cluster the search takes long, so any thread may run it, and what it found may be the past
+when it is done. Whether it still holds is a matter of amounts alone.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from scheduler.engine.drain import NOBODY
-from scheduler.ledger import Ledger, attained_service, gang_spec, migration, plans, quorum
-from scheduler.ledger.gang import GangRecord, Spec
+from scheduler.engine.drain import NOBODY, obstacle
+from scheduler.ledger import Ledger, attained_service, gang_spec, migration, quorum
+from scheduler.ledger.gang import GangRecord, Spec, arrival
+from scheduler.model.cluster import Snapshot
 from scheduler.model.decision import Place
-from scheduler.model.departures import Defrag, Departure
-from scheduler.model.preemption_units import Kind, Preempt, Unit
-from scheduler.model.workload import Gang, GangKey, PodKey, Uid
+from scheduler.model.departures import Defrag
+from scheduler.model.events import MoveFound
+from scheduler.model.policy import Policy
+from scheduler.model.preemption_units import Kind, Preempt, Terms, Unit
+from scheduler.model.workload import Gang, GangKey, Pod
 from scheduler.placement import planner, reservation, victim_selection
 from scheduler.placement.feasibility import FeasibilityCache
 
@@ -29,80 +37,121 @@ NONE_FOUND: Final = "the gangs that could move have no other room either"
 NO_GANGS: Final = f"nothing smaller could move: {NOBODY}"
 
 
-def defrag(ledger: Ledger, key: GangKey, masks: FeasibilityCache) -> Defrag:
-    """The moves that would seat the quorum of this gang; only of gangs that their owners make again at no cost."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Movable:
+    """A gang that may move. pods: in the order in which they would leave. gang: what is asked of the planner for it."""
+
+    pods: tuple[Pod, ...]
+    unit: Unit
+    gang: Gang
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MoveSearch:
+    """What the search is made from. picture: the cluster without the members of the gang that wait."""
+
+    gang: Gang
+    pods: tuple[Pod, ...]
+    picture: Snapshot
+    movable: Mapping[GangKey, Movable]
+    terms: Terms
+
+    def answer(self, policy: Policy, masks: FeasibilityCache | None = None) -> Defrag:
+        """The moves that would seat the quorum. Without `masks` any thread may work it out."""
+        masks = masks or FeasibilityCache()
+        mine, left = {pod.uid: pod for pod in self.pods}, dict(self.movable)
+        for _ in range(TRIES):
+            units = [own.unit for own in left.values()]
+            chosen = victim_selection.choose(self.picture, self.gang, units, policy, None, masks, self.terms)
+            if chosen is None:
+                break
+            moves, homeless = self._moves(chosen, policy, masks)
+            if homeless is None:
+                pods = mine | {pod.uid: pod for own in moves for pod in self.movable[own.gang].pods}
+                version = self.picture.nodes_version
+                return Defrag(self.gang.key, chosen.seats, moves, pods=pods, nodes_version=version)
+            del left[homeless]
+        return Defrag(self.gang.key, told=NONE_FOUND if self.movable else NO_GANGS, pods=mine)
+
+    def _moves(
+        self, chosen: Preempt, policy: Policy, masks: FeasibilityCache
+    ) -> tuple[tuple[MoveFound, ...], GangKey | None]:
+        """Other seats for all that would leave, the largest first; or the first gang that finds none."""
+        picture = self.picture.freed(*((unit.rows, unit.uses) for unit in chosen.victims))
+        picture = reservation.seated(picture, self.gang, Place(chosen.seats))
+        moves: list[MoveFound] = []
+        for unit in sorted(chosen.victims, key=lambda unit: (-len(unit.uids), unit.gang)):
+            gang = self.movable[unit.gang].gang
+            place = planner.decide(picture, gang, policy, None, masks)
+            if not isinstance(place, Place) or place.unseated:
+                return (), unit.gang
+            picture = reservation.seated(picture, gang, place)
+            moves.append(MoveFound(unit.gang, place.seats, unit.uids, whole=True))
+        return tuple(moves), None
+
+    def proves(self, found: Defrag) -> bool:
+        """What was found in an earlier picture is true in this one, too."""
+        moving = [(move, self.movable.get(move.gang)) for move in found.moves]
+        there = [(move, own) for move, own in moving if own is not None and {*own.unit.uids} == {*move.seats}]
+        same = found.nodes_version == self.picture.nodes_version and len(there) == len(moving)
+        if not same or {pod.uid for pod in self.pods} != {*found.seats}:
+            return False
+        leaving = {uid for move in found.moves for uid in move.seats}
+        if any(sum(limit.uses.get(uid, 0.0) for uid in leaving) > limit.most for limit in self.terms.limits):
+            return False
+        picture = self.picture.freed(*((own.unit.rows, own.unit.uses) for _, own in there))
+        seats = [(self.gang, found.seats), *((own.gang, move.seats) for move, own in there)]
+        taken = [reservation.uses_of(picture, gang, Place(nodes)) for gang, nodes in seats]
+        free = picture.freed(*((rows, -uses) for rows, uses in taken)).free
+        return not any(((free[rows] < 0) & (uses > 0)).any() for rows, uses in taken)
+
+
+def search(ledger: Ledger, key: GangKey) -> MoveSearch | Defrag:
+    """The search for moves that seat the quorum of this gang; or why there is none to be made."""
     record = ledger.registry.gangs.get(key)
     if record is None or record.wanted is None:
         return Defrag(key, told=NOT_WAITING)
     gang = reservation.quorum_alone(record.wanted)
     # All for which seats were wanted at the last look wait still: more may have been taken in since.
-    members = (record.members.get(uid) for role in gang.roles for uid in role.quorum)
-    if not all(member is not None and record.is_plannable(member) and member.live for member in members):
+    members = [record.members.get(uid) for role in gang.roles for uid in role.quorum]
+    pods = tuple(m.pod for m in members if m is not None and record.is_plannable(m) and m.live)
+    if len(pods) < len(members):
         return Defrag(key, told=CHANGING)
-    return _Search(ledger, record, gang, masks).run()
+    picture = ledger.snapshot(but=record.members)
+    movable = {own.unit.gang: own for own in _movable(ledger, record, gang, picture)}
+    budgets = ledger.budgets.limits((pod for own in movable.values() for pod in own.pods), ())
+    return MoveSearch(gang, pods, picture, movable, Terms(budgets))
 
 
-class _Search:
-    def __init__(self, ledger: Ledger, record: GangRecord, gang: Gang, masks: FeasibilityCache) -> None:
-        self._ledger, self._record, self._gang, self._masks = ledger, record, gang, masks
-        self._picture = ledger.snapshot(but=record.members)
-
-    def run(self) -> Defrag:
-        units = self._movable()
-        told = NO_GANGS if not units else NONE_FOUND
-        for _ in range(TRIES):
-            chosen = victim_selection.choose(
-                self._picture, self._gang, list(units.values()), self._ledger.policy, None, self._masks
-            )
-            if chosen is None:
-                break
-            moves, homeless = self._moves(chosen)
-            if homeless is None:
-                return Defrag(self._gang.key, _named(self._record, chosen.seats), moves)
-            del units[homeless]
-        return Defrag(self._gang.key, told=told)
-
-    def _movable(self) -> dict[GangKey, Unit]:
-        """Whole gangs of fewer devices than are wanted, as units that leave together."""
-        ledger, index = self._ledger, self._picture.index
-        wanted = sum(attained_service.devices(role.demand) * len(role.quorum) for role in self._gang.roles)
-        units: dict[GangKey, Unit] = {}
-        for record in ledger.registry.gangs.values():
-            live = record.live()
-            if record is self._record or not isinstance(record.spec, Spec) or not live:
-                continue
-            small = sum(attained_service.devices(m.pod.demand) for m in live) < wanted
-            settled = all(m.bound and m.pod.node in index for m in live)
-            if small and settled and all(plans.remakes(m, ledger.owners) for m in live):
-                units[record.key] = Unit(
-                    gang=record.key,
-                    kind=Kind.POD if gang_spec.is_gang_of_one(record.key) else Kind.GANG,
-                    uids=tuple(m.pod.uid for m in live),
-                    rows=np.array([index[m.pod.node or ""] for m in live], dtype=np.int64),
-                    uses=np.array([ledger.nodes.vector(m.pod.demand) for m in live]),
-                    priority=0,
-                    lost=float(len(live)),
-                )
-        return units
-
-    def _moves(self, chosen: Preempt) -> tuple[tuple[Departure, ...], GangKey | None]:
-        """Other seats for all who would leave, the largest first; or the first gang that finds none."""
-        picture = self._picture.freed(*((unit.rows, unit.uses) for unit in chosen.victims))
-        picture = reservation.seated(picture, self._gang, Place(chosen.seats))
-        moves: list[Departure] = []
-        for unit in sorted(chosen.victims, key=lambda unit: (-len(unit.uids), unit.gang)):
-            record = self._ledger.registry.gangs[unit.gang]
-            if not isinstance(record.spec, Spec):
-                return (), unit.gang
-            core, surplus = quorum.core(record, record.spec, record.live())
-            gang = migration.gang_of(self._ledger, record, record.spec, core, surplus, "")
-            place = planner.decide(picture, gang, self._ledger.policy, None, self._masks)
-            if not isinstance(place, Place) or place.unseated:
-                return (), unit.gang
-            picture = reservation.seated(picture, gang, place)
-            moves.append(Departure(unit.gang, _named(record, place.seats), whole=True))
-        return tuple(moves), None
+def still_holds(ledger: Ledger, found: Defrag) -> bool:
+    """The pods wait and run as they did, none is kept where it is, and all seats are free once those have left."""
+    now = search(ledger, found.gang)
+    return (
+        isinstance(now, MoveSearch)
+        and ledger.share_usage.over_ceiling(now.gang) is None
+        and now.proves(found)
+    )
 
 
-def _named(record: GangRecord, seats: Mapping[Uid, str]) -> dict[PodKey, str]:
-    return {record.members[uid].pod.key: node for uid, node in seats.items()}
+def _movable(ledger: Ledger, head: GangRecord, wanted: Gang, picture: Snapshot) -> Iterator[Movable]:
+    """Whole gangs of fewer devices than are wanted, that their owners make again at no cost."""
+    needs = sum(attained_service.devices(role.demand) * len(role.quorum) for role in wanted.roles)
+    for record in ledger.registry.gangs.values():
+        live = record.live()
+        if record is head or not isinstance(record.spec, Spec) or not live:
+            continue
+        small = sum(attained_service.devices(m.pod.demand) for m in live) < needs
+        if not small or obstacle(ledger, record, live) or any(m.pod.node not in picture.index for m in live):
+            continue
+        core, surplus = quorum.core(record, record.spec, live)
+        pods = tuple(m.pod for m in sorted(live, key=lambda m: (not quorum.is_surplus(m), arrival(m))))
+        unit = Unit(
+            gang=record.key,
+            kind=Kind.POD if gang_spec.is_gang_of_one(record.key) else Kind.GANG,
+            uids=tuple(pod.uid for pod in pods),
+            rows=np.array([picture.index[pod.node or ""] for pod in pods], dtype=np.int64),
+            uses=np.array([ledger.nodes.vector(pod.demand) for pod in pods]),
+            priority=0,
+            lost=float(len(live)),
+        )
+        yield Movable(pods, unit, migration.gang_of(ledger, record, record.spec, core, surplus, ""))

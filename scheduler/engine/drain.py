@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from scheduler.ledger import Ledger, migration, plans, quorum
-from scheduler.ledger.gang import GangRecord, Member, Spec, Step
+from scheduler.ledger.gang import GangRecord, Member, Spec, Step, arrival
 from scheduler.model.cluster import Snapshot
 from scheduler.model.decision import TEXT, Ceiling, Place, Reason, Refuse, Wait
 from scheduler.model.departures import Departure, Drain
@@ -82,32 +82,13 @@ class NodeDrain:
         ]
         leaving = tuple(m.pod.key for m in there if not m.live)
         going = [m for m in there if m.live]
-        found: _Found | str = self._obstacle(record, going)
+        found: _Found | str = obstacle(self._ledger, record, going)
         if going and not found and isinstance(record.spec, Spec):
             found = self._other_seats(record, record.spec, going, node)
         if isinstance(found, str):
             return Departure(record.key, stays={m.pod.key: found for m in going}, leaving=leaving), []
         effects = self._ledger.handle([_event(record, found)], now)
         return _departure(record, found, leaving), effects
-
-    def _obstacle(self, record: GangRecord, going: Sequence[Member]) -> str:
-        """Why none of these can go now, whatever seats there are; empty: nothing keeps them."""
-        if not self._ledger.ready:
-            return TEXT[Reason.NOT_SYNCED]
-        if not isinstance(record.spec, Spec):
-            return NOT_VALID
-        on_its_way = record.plan is not None and record.plan.step is not Step.DONE
-        if on_its_way or record.key in self._ledger.migrations or any(not m.bound for m in going):
-            return UNDER_WAY
-        return next((text for m in going if (text := self._why_not(m))), "")
-
-    def _why_not(self, member: Member) -> str:
-        owner = member.pod.owner
-        if owner is not None and owner.kind in NODES_OWN:
-            return OF_NODE
-        if member.pod.key.off_limits:
-            return OFF_LIMITS
-        return "" if plans.remakes(member, self._ledger.owners) else f"{member.pod.key.name}: {NOBODY}"
 
     def _other_seats(
         self, record: GangRecord, spec: Spec, going: Sequence[Member], node: str
@@ -132,7 +113,7 @@ class NodeDrain:
             return _told(decision)
         seated = sorted(
             (m for m in going if m.pod.uid in decision.seats),
-            key=lambda m: (not quorum.is_surplus(m), m.arrival),
+            key=lambda m: (not quorum.is_surplus(m), arrival(m)),
         )
         return _Found(dict(decision.seats), tuple(seated), False, decision.unseated)
 
@@ -150,7 +131,7 @@ class NodeDrain:
         are.
         """
         bound = [m for m in record.live() if m.bound]
-        if not bound or not isinstance(record.spec, Spec) or self._obstacle(record, bound):
+        if not bound or not isinstance(record.spec, Spec) or obstacle(self._ledger, record, bound):
             return []
         found = self._whole(record, record.spec, "")
         return self._ledger.handle([_event(record, found)], now) if isinstance(found, _Found) else []
@@ -160,7 +141,7 @@ class NodeDrain:
         bound = [m for m in record.live() if m.bound]
         if any(not m.bound and (m.hold is not None or m.tied is not None) for m in record.live()):
             return UNDER_WAY
-        why = next((text for m in bound if (text := self._why_not(m))), "")
+        why = next((text for m in bound if (text := _why_not(self._ledger, m))), "")
         if why:
             return f"all of its gang would have to move: {why}"
         core, surplus = quorum.core(record, spec, [*bound, *record.waiting()])
@@ -177,13 +158,34 @@ class NodeDrain:
         decision = planner.decide(picture, gang, self._ledger.policy, None, self._masks)
         if not isinstance(decision, Place):
             return _told(decision)
-        in_order = sorted(bound, key=lambda m: (m.pod.node != node, not quorum.is_surplus(m), m.arrival))
+        in_order = sorted(bound, key=lambda m: (m.pod.node != node, not quorum.is_surplus(m), arrival(m)))
         return _Found(dict(decision.seats), tuple(in_order), True, decision.unseated)
 
     def _without(self, members: Sequence[Member]) -> Snapshot:
         picture, nodes = self._ledger.snapshot(), self._ledger.nodes
         there = [(row, m) for m in members if (row := picture.index.get(m.pod.node or "")) is not None]
         return picture.freed(*((np.array([row]), nodes.vector(m.pod.demand)) for row, m in there))
+
+
+def obstacle(ledger: Ledger, record: GangRecord, going: Sequence[Member]) -> str:
+    """Why none of these can go now, whatever seats there are; empty: nothing keeps them."""
+    if not ledger.ready:
+        return TEXT[Reason.NOT_SYNCED]
+    if not isinstance(record.spec, Spec):
+        return NOT_VALID
+    on_its_way = record.plan is not None and record.plan.step is not Step.DONE
+    if on_its_way or record.key in ledger.migrations or any(not m.bound for m in going):
+        return UNDER_WAY
+    return next((text for m in going if (text := _why_not(ledger, m))), "")
+
+
+def _why_not(ledger: Ledger, member: Member) -> str:
+    owner = member.pod.owner
+    if owner is not None and owner.kind in NODES_OWN:
+        return OF_NODE
+    if member.pod.key.off_limits:
+        return OFF_LIMITS
+    return "" if plans.remakes(member, ledger.owners) else f"{member.pod.key.name}: {NOBODY}"
 
 
 def _told(decision: Refuse | Wait) -> str:

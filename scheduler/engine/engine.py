@@ -15,9 +15,11 @@ import numpy as np
 
 from scheduler.engine import defragmentation
 from scheduler.engine.cycle import INLINE_LIMIT, PlanningCycle
+from scheduler.engine.defragmentation import MoveSearch
 from scheduler.engine.drain import NodeDrain
 from scheduler.engine.dry_run import Sketch, Trial, sketch, trial
 from scheduler.engine.explanation import LONGEST, Explanation, ForecastRequest, Forecasts, inquire, outlook
+from scheduler.engine.head import waits
 from scheduler.engine.planning import Answer as Made
 from scheduler.engine.planning import Fault, Question
 from scheduler.engine.preempt_verb import PreemptVerb
@@ -29,7 +31,7 @@ from scheduler.model.decision import Reason, Wait
 from scheduler.model.demand import Demand
 from scheduler.model.departures import Defrag, Drain
 from scheduler.model.effects import Effect
-from scheduler.model.events import Asked, Event, PolicyChanged, Scored
+from scheduler.model.events import Asked, Event, MoveFound, PolicyChanged, Scored
 from scheduler.model.policy import Policy
 from scheduler.model.verbs import (
     MAX_SCORE,
@@ -178,7 +180,28 @@ class Engine:
 
     def defrag(self, key: GangKey) -> Defrag:
         """Moves of smaller gangs and single pods that would make room for this gang. Nothing is moved."""
-        return defragmentation.defrag(self.ledger, key, self._masks)
+        found = self.move_search(key)
+        return found if isinstance(found, Defrag) else found.answer(self.policy, self._masks)
+
+    def move_search(self, key: GangKey) -> MoveSearch | Defrag:
+        """The same as a question, which any thread may answer; or why there is none to ask."""
+        return defragmentation.search(self.ledger, key)
+
+    def first_waiting(self) -> GangKey | None:
+        """The first gang of the queue that waits for room."""
+        return next((record.key for record in self.ledger.pending.queue() if waits(record)), None)
+
+    def make_moves(self, found: Defrag, now: float) -> tuple[bool, list[Effect]]:
+        """Begin with moves that were found, where they still hold; False: they do not, and nothing is moved.
+
+        The seats of the gang that waits are kept as those of the gangs that move: no other gang gets the room meanwhile.
+        """
+        # First what was taken in before: it may say who is of which gang.
+        effects = self.ledger.handle([], now)
+        if not (self.ledger.ready and found.seats and defragmentation.still_holds(self.ledger, found)):
+            return False, effects
+        room = MoveFound(found.gang, found.seats, leaving=(), whole=False)
+        return True, effects + self.ledger.handle([room, *found.moves], now)
 
     # ── filter ──────────────────────────────────────────────────────────────────────────────────────────
 

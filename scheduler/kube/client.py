@@ -18,6 +18,7 @@ import asyncio
 import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
+from http import HTTPStatus
 from types import TracebackType
 from typing import Final, Protocol, Self
 
@@ -90,13 +91,22 @@ class Call(Protocol):
 
 
 class Client:
-    """Calls to one API server, on one event loop. Use it as an async context manager, or `close` it."""
+    """Calls to one API server, on one event loop. Use it as an async context manager, or `close` it.
+
+    connect_within: seconds for a TCP and TLS handshake.
+    """
 
     def __init__(
-        self, access: Access, *, connections: int = CONNECTIONS, clock: Callable[[], float] = steady
+        self,
+        access: Access,
+        *,
+        connections: int = CONNECTIONS,
+        connect_within: float = CONNECT_LIMIT,
+        clock: Callable[[], float] = steady,
     ) -> None:
         self._access = access
         self._connections = connections
+        self._connect_within = connect_within
         self._clock = clock
         self._session: aiohttp.ClientSession | None = None
         self._sockets = Sockets()
@@ -140,7 +150,7 @@ class Client:
         when it has more than `most` bytes: the rest is not read, and its connection is closed.
         """
         call = f"{method} {path}"
-        limit = aiohttp.ClientTimeout(total=timeout, sock_connect=CONNECT_LIMIT)
+        limit = aiohttp.ClientTimeout(total=timeout, sock_connect=self._connect_within)
         with _unreachable(call):
             response = await self._send(method, path, params, limit, body=body, content_type=content_type)
             async with response:
@@ -148,6 +158,30 @@ class Client:
                 answer = await _whole(call, response, most)
         self._heard()
         return answer
+
+    async def exchange(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Params | None = None,
+        body: bytes | None = None,
+        timeout: float = 30.0,  # noqa: ASYNC109 - a property of the call, not a way to stop it
+        most: int = ANSWER_LIMIT,
+    ) -> tuple[int, bytes]:
+        """Call once, and return the status and the body of the answer, whatever they are.
+
+        For an API that the API server passes calls on to: its refusals are no Status objects. timeout, most: as for
+        `request`. Raises Unreachable and TooLong as `request` does.
+        """
+        call = f"{method} {path}"
+        limit = aiohttp.ClientTimeout(total=timeout, sock_connect=CONNECT_LIMIT)
+        with _unreachable(call):
+            async with await self._send(method, path, params, limit, body=body) as response:
+                if response.status == HTTPStatus.UNAUTHORIZED:
+                    self._access.doubt()
+                answer = await _whole(call, response, most)
+        return response.status, answer
 
     @asynccontextmanager
     async def stream(
@@ -161,7 +195,7 @@ class Client:
         """
         call = f"GET {path}"
         limit = aiohttp.ClientTimeout(
-            total=None, connect=CONNECT_LIMIT, sock_connect=CONNECT_LIMIT, sock_read=inactivity
+            total=None, connect=CONNECT_LIMIT, sock_connect=self._connect_within, sock_read=inactivity
         )
         with _unreachable(call):
             response = await self._send("GET", path, params, limit)

@@ -61,6 +61,7 @@ class Migrations:
         """Those that go on by themselves, which vacancies do not."""
         self._ends = Timers()
         self._refused: dict[GangKey, float] = {}
+        self._waiting: dict[GangKey, None] = {}
 
     def __len__(self) -> int:
         return len(self.moves)
@@ -116,6 +117,20 @@ class Migrations:
     def is_refused(self, key: GangKey, now: float) -> bool:
         """So it is of no use to try again of our own accord."""
         return self._refused.get(key, now) > now
+
+    @property
+    def waited_for(self) -> bool:
+        """A gang has seats that others have to leave first."""
+        return bool(self._waiting)
+
+    def wait(self, key: GangKey) -> None:
+        """This gang has seats that others have to leave first."""
+        self._waiting[key] = None
+
+    def take_waiting(self) -> list[GangKey]:
+        """Gangs that waited so, once each: there is more room now."""
+        found, self._waiting = list(self._waiting), {}
+        return found
 
     def names(self) -> set[Uid]:
         """Under which leases use room."""

@@ -146,7 +146,7 @@ class Ledger(Cache):
     def _settle(self, now: float) -> None:
         if not self.ready:
             return
-        if self.freeing:
+        if self.freeing or self.migrations.waited_for:
             self._sweep(now)
         if self.budgets.eased:
             lowest = self.budgets.let_go(self.pods(), now, waits=len(self.pending) > 0)
@@ -175,7 +175,7 @@ class Ledger(Cache):
 
     def _sweep(self, now: float) -> None:
         """Plans whose gang is gone, or has another plan by now, are given up; the others are looked at when there is more
-        room.
+        room, as are gangs whose seats others had to leave.
         """
         for key, plan in list(self.freeing.items()):
             record = self.registry.gangs.get(key)
@@ -184,7 +184,7 @@ class Ledger(Cache):
                     preemption.give_up(self, key, plan, now)
         if self.freeing_seen_at != self.nodes.room_version:
             self.freeing_seen_at = self.nodes.room_version
-            for key in self.freeing:
+            for key in (*self.freeing, *self.migrations.take_waiting()):
                 self.mark(key)
 
     def _look_after(self, record: GangRecord, now: float) -> None:

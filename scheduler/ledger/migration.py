@@ -1,4 +1,5 @@
 """Seats that are kept for pods that their owners have not made yet: of gangs that move, and of members that were lost.
+And for the gang that others move for, until they have left.
 
 Lives here: the leases; the order of the evictions of a move; which places of lost members are kept, for how long, and what
 ends that; and which pod takes a lease. A lease uses room under a name of its own, so no other pod gets it. It counts for
@@ -6,7 +7,7 @@ its namespace as soon as the pod that it is to follow does not. A pod that moves
 either asks of nodes holds no pin of ours, so the next of its owner asks the same. A member is lost where its gang was
 whole: the rest of the gang stands idle until its successor runs.
 
-Never here: which seats a move goes to (engine.drain). Everything ends by itself: a lease that no pod takes is given back,
+Never here: which seats a move goes to (engine.drain, engine.defragmentation). Everything ends by itself: a lease that no pod takes is given back,
 and an eviction that is refused ends a move of which nothing has happened yet. All of it is memory: a restart forgets the
 leases, and an evicted pod waits in the queue.
 """
@@ -21,7 +22,7 @@ from scheduler.ledger.gang import GangRecord, Member, Plan, Spec
 from scheduler.ledger.leases import Lease, Migration
 from scheduler.ledger.registry import lineage
 from scheduler.model import events as ev
-from scheduler.model.decision import TEXT, Reason
+from scheduler.model.decision import TEXT, Reason, Wait
 from scheduler.model.demand import Demand
 from scheduler.model.durations import doubled
 from scheduler.model.effects import Announce, Effect
@@ -61,7 +62,9 @@ def begin(cache: Cache, event: ev.MoveFound, now: float) -> None:
     cache.migrations.put(move)
     for lease in leases:
         keep(cache, move, lease)
-    cache.counters.decisions[Reason.MOVED] += 1
+    if not event.leaving:  # others leave for it
+        record.verdict.wait_until_cleared(Wait(Reason.MAKING_ROOM))
+    cache.counters.decisions[Reason.MOVED if event.leaving else Reason.MAKING_ROOM] += 1
     cache.do(_tell(record, going, event))
     cache.mark(record.key)
 
@@ -257,6 +260,7 @@ def arrive(cache: Cache, record: GangRecord, now: float) -> list[Effect]:
     if not found or any(_may_not_be(record, move) for move, _ in found.values()):
         return []
     if any(cache.nodes.is_overdrawn(own.node, own.demand) for _, own in found.values()):
+        cache.migrations.wait(record.key)
         return []
     for move, lease in found.values():
         give_back(cache, move, lease)

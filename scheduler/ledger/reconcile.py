@@ -112,9 +112,8 @@ def _advance_plan(cache: Cache, record: GangRecord, now: float) -> list[Effect]:
 
 
 def _stands(cache: Cache, record: GangRecord, plan: Plan) -> bool:
-    return isinstance(record.spec, Spec) and plans.is_valid(
-        record, plan, cache.nodes, preemption.pods_waiting_for_victims(cache)
-    )
+    but = preemption.pods_waiting_for_victims(cache) | cache.migrations.names()
+    return isinstance(record.spec, Spec) and plans.is_valid(record, plan, cache.nodes, but)
 
 
 def _enter(cache: Cache, record: GangRecord, facts: Facts, now: float) -> None:

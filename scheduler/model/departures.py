@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from scheduler.model.workload import GangKey, PodKey
+from scheduler.model.events import MoveFound
+from scheduler.model.workload import GangKey, Pod, PodKey, Uid
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +39,13 @@ class Drain:
 class Defrag:
     """Moves that would make room for a gang.
 
-    seats: by pod its node then; empty where no moves were found, and `told` says why.
+    seats: by member its node then; empty where no moves were found, and `told` says why.  moves: of each gang that
+    moves, all of it.  pods: those that are named in both, as they were.  nodes_version: of the picture that proved it.
     """
 
     gang: GangKey
-    seats: Mapping[PodKey, str] = field(default_factory=dict)
-    moves: tuple[Departure, ...] = ()
+    seats: Mapping[Uid, str] = field(default_factory=dict)
+    moves: tuple[MoveFound, ...] = ()
     told: str = ""
+    pods: Mapping[Uid, Pod] = field(default_factory=dict)
+    nodes_version: int = -1

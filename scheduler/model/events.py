@@ -122,7 +122,7 @@ class MoveFound:
     """Other seats were found for members of a gang.
 
     seats: by member that is there now, the seat that is to be kept for it, or for the pod that is made in its place.
-    leaving: those who are to be evicted, in this order.  whole: all of the gang.
+    leaving: those who are to be evicted, in this order; none of a gang that others move for.  whole: all of the gang.
     """
 
     gang: GangKey

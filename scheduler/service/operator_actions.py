@@ -1,4 +1,4 @@
-"""What people do to gangs and nodes through the status service: dry runs and drains.
+"""What people do to gangs and nodes through the status service: dry runs, drains, and moves that make room.
 
 Lives here: how each is carried out, what has to be true before, and the words of the answer. Never here: who may ask.
 """
@@ -13,7 +13,7 @@ import structlog
 from scheduler.engine import Engine
 from scheduler.engine.explanation import Found
 from scheduler.model.decision import TEXT, Place, Reason, Refuse, Wait
-from scheduler.model.departures import Departure, Drain
+from scheduler.model.departures import Defrag, Departure, Drain
 from scheduler.model.preemption_units import Preempt, Unit
 from scheduler.model.queueing import Estimate, Reservation
 from scheduler.model.workload import GangKey, Pod
@@ -25,15 +25,20 @@ NO_MORE: Final = "the gang of this name is there and has its quorum, and there i
 _log = structlog.get_logger("operator")
 
 DrainNode = Callable[[str, str], Awaitable[Drained]]
+MakeMoves = Callable[[Defrag], None]
+
+ELSEWHERE: Final = "this replica does not act, or does not see the cluster; ask again, or ask another one"
+CHANGED: Final = "the cluster changed while the moves were worked out, so nothing was moved; run it again"
 
 
 class OperatorActions:
     """Serves people; every answer is of this replica."""
 
-    def __init__(self, engine: Engine, clock: Callable[[], float], drain: DrainNode) -> None:
+    def __init__(self, engine: Engine, clock: Callable[[], float], drain: DrainNode, move: MakeMoves) -> None:
         self._engine = engine
         self._clock = clock
         self._drain = drain
+        self._move = move
 
     def forecasts(self) -> Mapping[GangKey, Estimate]:
         """When waiting gangs are expected to start."""
@@ -68,6 +73,23 @@ class OperatorActions:
         _log.info("drain", node=node, by=by)
         return await self._drain(node, by)
 
+    async def find_moves(self) -> Defrag | None:
+        """Moves that make room for the first gang that waits; worked out beside what kube-scheduler asks."""
+        key = self._engine.first_waiting()
+        if key is None:
+            return None
+        search = self._engine.move_search(key)
+        return (
+            search
+            if isinstance(search, Defrag)
+            else await asyncio.to_thread(search.answer, self._engine.policy)
+        )
+
+    def make_moves(self, found: Defrag, by: str) -> None:
+        """Begin with these moves, all seats kept."""
+        _log.info("defrag", gang=str(found.gang), moves=[str(move.gang) for move in found.moves], by=by)
+        self._move(found)
+
 
 def _foretold(seat: Wait | Refuse, room: Preempt | Reservation | None) -> Trial:
     """There is no seat now; this is how there would be one, or why not."""
@@ -88,14 +110,22 @@ async def drain_node(service: Service, node: str, _by: str) -> Drained:
     """
     known = service.engine.ledger.nodes.get(node)
     if not (service.engine.ledger.ready and service.may_act()):
-        raise OperatorError(
-            "this replica does not act, or does not see the cluster; ask again, or ask another one"
-        )
+        raise OperatorError(ELSEWHERE)
     if known is not None and known.schedulable:
         raise OperatorError(f"{node} takes new pods: first `kubectl cordon {node}`")
     told, effects = service.engine.drain(node, service.clock())
     service.submit(effects)
     return drained(told)
+
+
+def make_moves(service: Service, found: Defrag) -> None:
+    """Begin. Raises OperatorError where the moves no longer hold: nothing is moved then."""
+    if not (service.engine.ledger.ready and service.may_act()):
+        raise OperatorError(ELSEWHERE)
+    begun, effects = service.engine.make_moves(found, service.clock())
+    service.submit(effects)
+    if not begun:
+        raise OperatorError(CHANGED)
 
 
 def drained(told: Drain) -> Drained:

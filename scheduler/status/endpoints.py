@@ -20,14 +20,19 @@ from scheduler.status import (
     gang_views,
     history_views,
     inactive_gangs,
+    label_selector,
     members,
+    move_views,
     node_views,
     schemas,
     share_views,
     trials,
 )
+from scheduler.status.api_group import Standing
 from scheduler.status.authorization import Alias, Reviews, Right, Sight, Subject
 from scheduler.status.gang_views import UNASKED, Outlook, Page, Steps
+from scheduler.status.label_selector import Selector
+from scheduler.status.move_schemas import DefragAnswer, DefragRequest
 from scheduler.status.operator_api import NOT_ACTING, OperatorError, OperatorService, Problem, Trial, reading
 from scheduler.status.schemas import TrialRequest
 from scheduler.status.trials import Trying
@@ -47,6 +52,8 @@ ASKED_AT_MOST: Final = 128
 FRESH: Final = 1.0
 """Seconds for which a survey of the nodes does for everybody who asks: a large cluster has several pages of them."""
 
+MOVES_NAME_ALL: Final = "you may not list pods in all namespaces, and moves name pods of any of them"
+
 PATIENCE: Final = 3.0
 """Seconds that a view of a gang waits for its turn to ask how near the gang is to a seat."""
 
@@ -64,6 +71,10 @@ class Ask:
     @property
     def page(self) -> Page:
         return Page(self.words["offset"], self.words["limit"])
+
+    @property
+    def selector(self) -> Selector:
+        return label_selector.parse(self.words.get("labelSelector") or "")
 
 
 class Endpoints:
@@ -96,21 +107,31 @@ class Endpoints:
         self._survey: node_views.Survey | None = None
         self._surveyed = 0.0
 
+    @property
+    def standing(self) -> Standing:
+        """How this replica stands now."""
+        ledger, states = self._engine.ledger, Standing
+        found = (
+            (not ledger.synced, states.READING), (not ledger.acting, states.STANDBY), (ledger.blind, states.STALE)
+        )  # fmt: skip
+        return next((state for holds, state in found if holds), states.ACTIVE)
+
     # ── seeing ──────────────────────────────────────────────────────────────────────────────────────────
 
     async def queue(self, ask: Ask) -> schemas.GangList:
         sight = await self._sight(ask.subject)
         return await self._leisurely(
-            gang_views.queue(self._engine, sight, self._clock(), ask.page, self._outlook())
+            gang_views.queue(self._engine, sight, self._clock(), ask.page, self._outlook(), ask.selector)
         )
 
     async def gangs(self, ask: Ask) -> schemas.GangList:
         namespace = ask.words.get("namespace")
         sight = await self._sight(ask.subject, [namespace] if namespace is not None else None)
         _must_see(sight, namespace)
-        return await self._leisurely(
-            gang_views.gangs(self._engine, sight, self._clock(), ask.page, self._outlook(), namespace)
+        view = gang_views.gangs(
+            self._engine, sight, self._clock(), ask.page, self._outlook(), namespace, ask.selector
         )
+        return await self._leisurely(view)
 
     async def gang(self, ask: Ask) -> schemas.GangDetail:
         namespace, name = ask.words["namespace"], ask.words["name"]
@@ -207,6 +228,19 @@ class Endpoints:
         moves = [schemas.Move(m.gang.namespace, m.gang.name, m.pods, m.outcome) for m in drained.moves]
         seen = [move for move in moves if sight.sees(GangKey(move.namespace, move.name))]
         return schemas.DrainAnswer(node, drained.done, seen)
+
+    async def defrag(self, ask: Ask) -> DefragAnswer:
+        asked: DefragRequest = ask.body
+        if not await self._reviews.may(ask.subject, Right("list", "pods"), fresh=not asked.dry_run):
+            raise Problem(403, MOVES_NAME_ALL)
+        found = await self._trying.question(ask.subject.user, self._acting().find_moves)
+        if found is None or not found.seats or asked.dry_run:
+            return move_views.defrag(found)
+        for namespace in sorted({move.gang.namespace for move in found.moves}):
+            right = Right("create", "pods", namespace, subresource="eviction")
+            await self._demand(ask.subject, right, fresh=True)
+        self._acting().make_moves(found, ask.subject.user)
+        return move_views.defrag(found, started=True)
 
     # ── rights ──────────────────────────────────────────────────────────────────────────────────────────
 

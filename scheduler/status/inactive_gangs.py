@@ -73,8 +73,8 @@ def needed(engine: Engine, record: GangRecord) -> int | None:
 
 def row_without_pods(engine: Engine, key: GangKey, sight: Sight) -> schemas.GangRow:
     """A suspended gang without pods, in a list."""
-    judged, sees = engine.ledger.acting, sight.sees(key)
-    quorum = _quorum(engine, key, (own.membership for own in suspended_jobs(engine, key)))
+    judged, sees, jobs = engine.ledger.acting, sight.sees(key), suspended_jobs(engine, key)
+    quorum = _quorum(engine, key, (own.membership for own in jobs))
     return schemas.GangRow(
         id=sight.alias(key),
         namespace=key.namespace if sees else None,
@@ -89,6 +89,10 @@ def row_without_pods(engine: Engine, key: GangKey, sight: Sight) -> schemas.Gang
         wait_seconds=None,
         members=schemas.Members(present=0, needed=quorum, held=0, bound=0, running=0),
         forecast=None,
+        owner=f"Job/{jobs[0].job}" if jobs and sees else None,
+        created=None,
+        devices_wanted={},
+        devices_held={},
     )
 
 

@@ -13,6 +13,7 @@ from typing import Final, Protocol
 from scheduler.engine.explanation import Found
 from scheduler.errors import GangwrightError
 from scheduler.model.decision import Reason, Shortfall
+from scheduler.model.departures import Defrag
 from scheduler.model.preemption_units import Unit
 from scheduler.model.queueing import Estimate
 from scheduler.model.workload import GangKey, Pod, Uid
@@ -112,3 +113,9 @@ class OperatorService(Protocol):
 
     async def drain(self, node: str, by: str) -> Drained:
         """Move gangs away from a node, onto seats that were found first. by: who asked, for the log and events."""
+
+    async def find_moves(self) -> Defrag | None:
+        """Moves that make room for the first gang that waits; None: no gang waits for room. Nothing changes."""
+
+    def make_moves(self, found: Defrag, by: str) -> None:
+        """Begin with these moves, all seats kept. by: as for `drain`."""

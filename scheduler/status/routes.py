@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from scheduler.model import names
-from scheduler.status import accounting, schemas
+from scheduler.status import accounting, move_schemas, schemas
 from scheduler.status.endpoints import Ask, Endpoints
 
 
@@ -69,6 +69,13 @@ NAME: Final = Word("name", "The `key` of a gang, or the name of a single pod.", 
 PATH: Final = {word.name: word for word in (NAMESPACE, NODE, NAME)}
 """What stands in braces in a path."""
 
+LABELS: Final = Word(
+    "labelSelector",
+    "Only gangs whose first pod has these labels: KEY, !KEY, KEY=VALUE or KEY!=VALUE, joined by commas. Gangs whose "
+    "names the asker may not read are left out then, and gangs without pods.",
+    f"^{names.LABEL_SELECTOR}$",
+)
+
 PAGES: Final = (
     Word("offset", "How many to leave out.", least=0, most=10_000_000, default=0),
     Word("limit", "How many to show at most.", least=1, most=1000, default=500),
@@ -86,7 +93,7 @@ ROUTES: Final = (
         "that are incomplete or refused.",
         schemas.GangList,
         Endpoints.queue,
-        query=PAGES,
+        query=(LABELS, *PAGES),
     ),
     Route(
         "GET",
@@ -96,7 +103,7 @@ ROUTES: Final = (
         "Every gang. Those whose names the asker may not read come last, without names.",
         schemas.GangList,
         Endpoints.gangs,
-        query=(NAMESPACE, *PAGES),
+        query=(NAMESPACE, LABELS, *PAGES),
     ),
     Route(
         "GET",
@@ -171,6 +178,19 @@ ROUTES: Final = (
         Endpoints.drain,
         body=schemas.Nothing,
         statuses=(404, 409),
+    ),
+    Route(
+        "POST",
+        "/v1/defrag",
+        "defrag",
+        "Make room for the first gang that waits, by moves",
+        "Smaller gangs and single pods move onto seats that were found first, where their owners make them again at no "
+        "cost; their seats, and those of the gang that waits, are kept. Needs the rights to list pods in all namespaces, "
+        "and, unless it is a dry run, to evict pods in every namespace of which a gang moves.",
+        move_schemas.DefragAnswer,
+        Endpoints.defrag,
+        body=move_schemas.DefragRequest,
+        statuses=(409,),
     ),
 )
 """In the order in which the description shows them."""

@@ -24,7 +24,7 @@ def busy(cluster):
 
 async def test_a_line_a_namespace_and_resource(busy):
     """Devices, and what the settings name; a dash for nothing."""
-    said = await busy.say("shares")
+    said = await busy.say_offline("shares")
 
     assert said.code == 0, said.err
     assert [tuple(own.values()) for own in said.rows] == [
@@ -38,8 +38,8 @@ async def test_a_line_a_namespace_and_resource(busy):
 
 async def test_every_resource(busy):
     """`-o wide` shows what nothing is said of, too; JSON has the shapes of the status API."""
-    wide = await busy.say("shares", "-o", "wide")
-    rows = (await busy.say("shares", "-o", "json")).json["shares"]
+    wide = await busy.say_offline("shares", "-o", "wide")
+    rows = (await busy.say_offline("shares", "-o", "json")).json["shares"]
 
     assert {own["RESOURCE"] for own in wide.rows} == {GPU, "cpu", "pods"}
     assert [row["namespace"] for row in rows] == ["idle", "others", "research"]
@@ -50,7 +50,7 @@ async def test_every_resource(busy):
 
 async def test_without_shares(cluster):
     """That the settings say nothing is said."""
-    said = await cluster.say("shares")
+    said = await cluster.say_offline("shares")
 
     assert (said.code, said.rows) == (0, [])
     assert "queue.shares guarantees nothing and limits nothing" in said.err

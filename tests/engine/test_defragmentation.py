@@ -1,14 +1,22 @@
-"""Moves that would make room for a gang: found where there are any, proven to leave nobody without a seat, never
-made.
+"""Moves that would make room for a gang: found where there are any, proven to leave no pod without a seat. Made, they give
+the room to that gang and no other.
 """
 
 import pytest
 
-from scheduler.model.workload import GangKey
+from scheduler.ledger import conditions
+from scheduler.model.decision import Reason
+from scheduler.model.departures import Defrag
+from scheduler.model.effects import Evict
+from scheduler.model.events import BudgetSeen, Tick
+from scheduler.model.policy import Policy
+from scheduler.model.queueing import Backfill
+from scheduler.model.workload import Budget, GangKey
 from tests.engine.support.api import Controller
 from tests.engine.support.cast import a_gang_of_pods, a_pod, an_owner
 from tests.engine.support.stage import a_set, a_world, seats
 from tests.engine.support.world import World
+from tests.ledger.support.invariants import broken
 from tests.support.builders import a_node
 
 BIG = GangKey("default", "big")
@@ -31,7 +39,7 @@ def test_scattered_pods_would_make_room_together() -> None:
     world.submit(a_gang_of_pods("big", 2, gpu=2))
     world.settle(5)
     found = world.engine.defrag(BIG)
-    assert sorted(pod.name for pod in found.seats) == ["big-0", "big-1"]
+    assert sorted(found.pods[uid].key.name for uid in found.seats) == ["big-0", "big-1"]
     assert len(found.moves) == 2
     taken = set(found.seats.values())
     assert len(taken) == 2
@@ -104,3 +112,139 @@ def test_a_gang_whose_pods_went_a_moment_ago_is_asked_about_later(of_it: str) ->
     found = world.engine.defrag(BIG)
     assert (found.seats, found.moves) == ({}, ())
     assert ("does not wait" if of_it == "all" else "ask again") in found.told
+
+
+# ── made ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def made(world: World, found: Defrag) -> bool:
+    """A person has these moves made. Whether they have begun."""
+    begun, effects = world.engine.make_moves(found, world.now)
+    world._do(effects)
+    return begun
+
+
+def evicted(world: World) -> list[str]:
+    return [effect.key.name for effect in world.said if isinstance(effect, Evict)]
+
+
+def leases(world: World) -> int:
+    return len(world.engine.ledger.migrations.names())
+
+
+def scattered(backfill: Backfill = Backfill.RESERVE) -> World:
+    """Every node is half full, by a pod that could be elsewhere; a gang waits that needs two whole nodes."""
+    world = a_world(2, 2, 2, 2, policy=Policy(backfill=backfill))
+    singles(world, "n0", "n1", "n2", "n3")
+    world.submit(a_gang_of_pods("big", 2, gpu=2))
+    world.settle(5)
+    return world
+
+
+@pytest.mark.parametrize("backfill", Backfill)
+def test_the_room_that_is_made_goes_to_the_gang_that_it_is_made_for(backfill: Backfill) -> None:
+    """One of the pods takes its time to leave. A small gang that would fit on the node of the other waits meanwhile,
+    whatever the backfill, and the large one gets both nodes.
+    """
+    world = scattered(backfill)
+    found = world.engine.defrag(BIG)
+    slow = found.moves[0].leaving[0]
+    world.api.grace = lambda pod: 20.0 if pod.uid == slow else 0.0
+    assert made(world, found)
+    world.submit(a_gang_of_pods("late", 1, gpu=2))
+    world.settle(10)
+    assert (len(evicted(world)), seats(world, "big"), seats(world, "late")) == (2, 0, 0)
+    assert conditions.reason(world.record("big")) is Reason.MAKING_ROOM
+    assert broken(world.engine.ledger) == []
+    world.settle(10.1)  # it is seated as soon as the last has left, whatever else happens
+    assert (seats(world, "big"), seats(world, "late"), leases(world)) == (2, 0, 0)
+    running = [pod for pod in world.api.pods.values() if pod.owner is not None and pod.node is not None]
+    assert len(running) == 4
+    assert broken(world.engine.ledger) == []
+
+
+def test_a_gang_that_moves_is_led_to_the_seats_that_were_found() -> None:
+    """All of it leaves, and what its owner makes in its place sits where the answer said."""
+    world = World([a_node(f"{rack}{n}", gpu=2, rack=rack) for rack in "ab" for n in range(2)])
+    a_set(world, "small", 2, gpu=1, required=True, level="rack")
+    world.settle(5)
+    rack = str(next(iter(world.bound("small"))).node)[0]
+    world.submit(a_gang_of_pods("big", 4, gpu=1, wish={"required": True, "level": "rack"}))
+    world.steal(("b0" if rack == "a" else "a0"), gpu=2)
+    world.settle(5)
+    found = world.engine.defrag(BIG)
+    (move,) = found.moves
+    assert made(world, found)
+    world.settle(10)
+    assert sorted(str(pod.node) for pod in world.bound("small")) == sorted(move.seats.values())
+    assert {str(pod.node)[0] for pod in world.bound("big")} == {rack}
+    assert seats(world, "big") == 4
+
+
+def test_a_gang_on_its_way_keeps_its_seats_beside_those_that_are_kept() -> None:
+    """Until the pods have left, their node has less room than is promised. A gang that was seated there before, and is not
+    bound yet, loses nothing by it.
+    """
+    world = a_world(5, 5, 1)
+    singles(world, "n0", "n1")
+    world.submit(a_gang_of_pods("near", 1, gpu=2))
+    world.watch()
+    plan = world.record("near").plan
+    world.submit(a_gang_of_pods("big", 2, gpu=3))
+    world.watch()
+    found = world.engine.defrag(BIG)
+    assert len(found.moves) == 1
+    assert made(world, found)
+    world.engine.ledger.mark(GangKey("default", "near"))
+    world.tell([Tick()])
+    assert plan is not None
+    assert world.record("near").plan is plan
+    world.settle(10)
+    assert (seats(world, "near"), seats(world, "big")) == (1, 2)
+
+
+def test_what_a_disruption_budget_keeps_is_not_moved() -> None:
+    """A budget that allows no eviction leaves nothing that could move; once it allows one, one is not enough."""
+    world = scattered()
+    for allowed in (0, 1):
+        world.tell([BudgetSeen(Budget("default", "web", (), allowed))])
+        assert world.engine.defrag(BIG).seats == {}
+    world.tell([BudgetSeen(Budget("default", "web", (), 2))])
+    assert len(world.engine.defrag(BIG).moves) == 2
+
+
+@pytest.mark.parametrize("change", ["room", "head", "mover", "node", "budget", "twice"])
+def test_moves_that_no_longer_hold_are_not_made(change: str) -> None:
+    """Another took the room, a pod of either gang is gone, a node is cordoned, or the moves have begun: no more pods are
+    evicted.
+    """
+    world = scattered()
+    found = world.engine.defrag(BIG)
+    target = next(iter(found.moves[0].seats.values()))
+    match change:
+        case "room":
+            world.steal(target, gpu=1)
+        case "head":
+            world.api.remove(world.pods("big")[0].key)
+        case "mover":
+            world.api.remove(found.pods[found.moves[0].leaving[0]].key)
+        case "node":
+            world.api.cordon(target, off=True)
+        case "budget":
+            world.tell([BudgetSeen(Budget("default", "web", (), 1))])
+        case "twice":
+            assert made(world, found)
+    world.watch(look=False)
+    before = evicted(world)
+    assert not made(world, found)
+    assert evicted(world) == before
+
+
+def test_seats_that_do_not_come_free_are_given_back() -> None:
+    """The evictions are refused, though no budget was known: after the time that a gang may take, it waits as before."""
+    world = scattered()
+    world.api.protected |= {pod.uid for pod in world.api.pods.values() if pod.node is not None}
+    assert made(world, world.engine.defrag(BIG))
+    world.settle(world.policy.timeout + 5)
+    assert (leases(world), seats(world, "big")) == (0, 0)
+    assert conditions.reason(world.record("big")) is Reason.NO_ROOM

@@ -70,6 +70,27 @@ async def test_a_refusal_without_a_status_object_is_read_too(
         await client.request("GET", "/x")
 
 
+@pytest.mark.parametrize(("status", "body"), [(200, b"{}"), (404, b'{"error": "no such gang"}'), (401, b"")])
+async def test_an_exchange_gives_whatever_is_answered(
+    api: ApiServer, client: Client, status: int, body: bytes
+) -> None:
+    """Status and body as they are: what answers behind the API server has refusals of its own form."""
+    api.refusals.append(Refuse(status, body=body))
+    assert await client.exchange("POST", "/apis/x/v1/y", params={"a": "b"}, body=b"{}") == (status, body)
+    (call,) = api.calls
+    assert (call.method, call.path, call.query, call.body) == ("POST", "/apis/x/v1/y", {"a": "b"}, b"{}")
+
+
+async def test_an_exchange_is_bounded(api: ApiServer, client: Client) -> None:
+    """An answer of more bytes than are read is an error, and so is none."""
+    api.refusals.append(Refuse(200, body=b"x" * 100))
+    with pytest.raises(errors.TooLong):
+        await client.exchange("GET", "/x", most=99)
+    await api.stop()
+    with pytest.raises(errors.Unreachable):
+        await client.exchange("GET", "/x")
+
+
 @pytest.mark.parametrize(
     ("header", "seconds"),
     [("3", 3.0), (" 7 ", 7.0), ("Wed, 21 Oct 2026 07:28:00 GMT", None), ("-1", None), ("9" * 400, None)],

@@ -23,7 +23,7 @@ async def drains(node: str, by: str) -> Drained:
 
 
 def an_operator(world: World) -> OperatorActions:
-    return OperatorActions(world.engine, lambda: world.now, drains)
+    return OperatorActions(world.engine, lambda: world.now, drains, lambda _found: None)
 
 
 def thinks_of(world: World, count: int, **words) -> list[Pod]:

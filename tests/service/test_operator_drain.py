@@ -1,11 +1,12 @@
-"""A drain for a person: what must be true before it, and what is told of it."""
+"""Drains and moves for a person: what must be true before them, and what is told of them."""
 
 import pytest
 
 from scheduler.model.departures import Departure, Drain
 from scheduler.model.workload import GangKey, PodKey
-from scheduler.service.operator_actions import drain_node, drained
+from scheduler.service.operator_actions import OperatorActions, drain_node, drained, make_moves
 from scheduler.status.operator_api import Moved, OperatorError
+from tests.engine.support.cast import a_gang_of_pods
 from tests.engine.support.stage import a_set, a_world, nodes_of, seats
 from tests.engine.support.world import World
 
@@ -90,3 +91,61 @@ def test_what_becomes_of_a_gang_is_said_in_words(
     """Where to, what stays and why, what is leaving already."""
     told = drained(Drain("n0", (departure,)))
     assert told.moves == (Moved(TRAIN, pods_counted, outcome),)
+
+
+# ── moves that make room ────────────────────────────────────────────────────────────────────────────────
+
+
+def acting(world: World, *, acts: bool = True) -> OperatorActions:
+    working = Working(world, acts=acts)
+    return OperatorActions(
+        world.engine, working.clock, lambda *_: None, lambda found: make_moves(working, found)
+    )
+
+
+def in_the_way() -> World:
+    """A small gang has half of a node. A gang waits that needs a whole one, and the other is half taken for good."""
+    world = a_world(2, 2)
+    a_set(world, "small", 1, gpu=1)
+    world.settle(5)
+    (node,) = nodes_of(world.bound("small"))
+    world.steal("n1" if node == "n0" else "n0", gpu=1)
+    world.submit(a_gang_of_pods("large", 1, gpu=2))
+    world.settle(5)
+    return world
+
+
+async def test_moves_are_found_and_made() -> None:
+    """The first gang that waits gets the node, and the one that was there the half of the other."""
+    world = in_the_way()
+    operator = acting(world)
+    found = await operator.find_moves()
+    assert found is not None
+    assert found.gang.name == "large"
+    operator.make_moves(found, "jane")
+    world.settle(10)
+    assert (seats(world, "large"), seats(world, "small")) == (1, 1)
+    assert await operator.find_moves() is None
+
+
+async def test_moves_that_no_longer_hold_are_refused() -> None:
+    """The room was taken between the search and the moves: the person is told to run it again."""
+    world = in_the_way()
+    operator = acting(world)
+    found = await operator.find_moves()
+    assert found is not None
+    world.steal(next(iter(found.moves[0].seats.values())), gpu=1)
+    world.watch()
+    with pytest.raises(OperatorError, match="run it again"):
+        operator.make_moves(found, "jane")
+    assert len(world.engine.ledger.migrations) == 0
+
+
+async def test_a_replica_that_does_not_act_makes_no_moves() -> None:
+    """It asks again whether it acts before it begins."""
+    world = in_the_way()
+    found = await acting(world).find_moves()
+    assert found is not None
+    with pytest.raises(OperatorError, match="does not act"):
+        acting(world, acts=False).make_moves(found, "jane")
+    assert len(world.engine.ledger.migrations) == 0

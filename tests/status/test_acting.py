@@ -148,6 +148,62 @@ async def test_no_node_is_drained_before_all_was_read(reviewing, operator):
     assert operator.asked == []
 
 
+async def test_moves_are_shown_to_those_that_see_all_pods(acting, operator):
+    """They name pods of any namespace, so the right to list pods in one is not enough; a dry run moves nothing."""
+    refused = await acting.do("/v1/defrag", JANE, {"dryRun": True})
+    shown = await acting.do("/v1/defrag", ADMIN, {"dryRun": True})
+
+    assert (refused.status, "all namespaces" in refused.json["error"]) == (403, True)
+    assert shown.json == {
+        "head": {"namespace": "team-b", "gang": "huge", "seats": {"huge-0": "a0-r0-n0"}},
+        "moves": [
+            {"namespace": "team-a", "gang": "solo", "pod": "solo", "from": "a0-r0-n0", "to": "a1-r0-n0"}
+        ],
+        "message": "",
+        "started": False,
+    }
+    assert operator.asked == []
+
+
+async def test_moves_need_the_right_to_evict_in_every_namespace_that_moves(acting, operator, reviewing):
+    """Both rights are asked for anew each time, whatever was remembered of them."""
+    reviewing.rights.add(("jane", "list", "pods", ""))
+    assert (await acting.do("/v1/defrag", JANE, {"dryRun": True})).status == 200
+    refused = await acting.do("/v1/defrag", JANE, {"dryRun": False})
+    assert (refused.status, refused.json["error"]) == (
+        403,
+        "you may not create pods/eviction in namespace team-a",
+    )
+
+    reviewing.rights.add(("jane", "create", "pods/eviction", "team-a"))
+    done = await acting.do("/v1/defrag", JANE, {"dryRun": False})
+    assert (done.status, done.json["started"]) == (200, True)
+    assert operator.asked == [("defrag", "huge", "jane")]
+
+    reviewing.rights.discard(("jane", "list", "pods", ""))
+    assert (await acting.do("/v1/defrag", JANE, {"dryRun": False})).status == 403
+    assert len(operator.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("moves", "head", "message"), [("vain", "huge", "nothing helps"), ("none", None, "")]
+)
+async def test_without_moves_nothing_is_done(acting, operator, moves, head, message):
+    """No moves help, or no gang waits for room: the answer says which."""
+    operator.moves = moves
+
+    said = (await acting.do("/v1/defrag", ADMIN, {"dryRun": False})).json
+
+    assert ((said["head"] or {}).get("gang"), said["message"], said["started"]) == (head, message, False)
+    assert operator.asked == []
+
+
+async def test_moves_must_be_asked_for_in_so_many_words(acting, operator):
+    """An empty body is no wish to stop pods, and none to show what would be stopped."""
+    assert (await acting.do("/v1/defrag", ADMIN, {})).status == 400
+    assert operator.asked == []
+
+
 async def test_what_the_operator_refuses_is_told(acting, operator):
     """409, with the operator's own words."""
     operator.refuses = "no other node has room for team-a/train"

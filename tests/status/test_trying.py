@@ -303,7 +303,7 @@ async def test_a_gang_is_made_beside_the_loop(monkeypatch):
     spec, request = dry_run.gang_spec.spec, dry_run.quorum.request
     noted = lambda made: lambda *what: at.append(threading.get_ident()) or made(*what)  # noqa: E731
     pods = thought_of(a_gang_of_pods("thought", 4, gpu=1), world.now)
-    operator = OperatorActions(world.engine, lambda: world.now, None)
+    operator = OperatorActions(world.engine, lambda: world.now, None, None)
     monkeypatch.setattr(dry_run.gang_spec, "spec", noted(spec))
     monkeypatch.setattr(dry_run.quorum, "request", noted(request))
 

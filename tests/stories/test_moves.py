@@ -85,8 +85,8 @@ async def drain(cluster: Cluster, ask: Ask, node: str, *words: str) -> Said:
 
 
 async def test_the_moves_that_defrag_shows_make_room(cluster: Cluster, ask: Ask):
-    """It names who could go where, and touches nobody; who does as it says sees that move, and the gang that waited
-    run.
+    """It names what could go where, and moves nothing. With --yes that moves, as shown, and the gang that waited runs
+    where it was said to.
     """
     left, right = await cluster.nodes(Fleet(nodes_per_rack=2, gpus=8))
     await put(cluster, left, right, made_by("ReplicaSet", "left", 1, gpus=4))
@@ -95,23 +95,23 @@ async def test_the_moves_that_defrag_shows_make_room(cluster: Cluster, ask: Ask)
     await cluster.told("large", "NoRoom")
     before = await places(cluster)
 
-    shown = await ask("defrag")
-    told = await ask("defrag", "-o", "json")
+    by = ("--server", cluster.gangwright.status)
+    shown = await ask("defrag", *by)
+    told = await ask("defrag", *by, "-o", "json")
 
     assert told.code == 0, told.err
     (move,) = told.json["moves"]
     assert (move["gang"], move["from"], move["to"]) == ("left", left, right), "the fewest members"
     assert told.json["head"]["seats"] == {"large-0": left}
     assert f"then {cluster.namespace}/large would have room:" in shown.out
-    assert len(shown.err.splitlines()) == 2, "the settings, and all kinds that are not for the keeper's eyes"
-    assert await places(cluster) == before, "nobody was moved"
+    assert "gangwright defrag --yes" in shown.err
+    assert await places(cluster) == before, "nothing was moved"
 
-    await cluster.cordon(left)
-    said = await drain(cluster, ask, left, "--wait", "--timeout", "30s")
-    assert said.code == 0, said
-    assert list(running(await cluster.members("left")).values()) == [right]
-    await cluster.cordon(left, unschedulable=False)
+    said = await ask("defrag", "--yes", *by)
+    assert (said.code, f"the moves have begun; {cluster.namespace}/large" in said.out) == (0, True), said
     assert await cluster.running("large", 1) == {"large-0": left}
+    assert list((await cluster.running("left", 1)).values()) == [right]
+    await cluster.nothing_held()
 
 
 async def test_no_moves_are_shown_where_none_help(cluster: Cluster, ask: Ask):
@@ -122,9 +122,10 @@ async def test_no_moves_are_shown_where_none_help(cluster: Cluster, ask: Ask):
     await cluster.submit(*gang("large", 1, gpus=8))
     await cluster.told("large", "NoRoom")
 
-    said = await ask("defrag")
+    said = await ask("defrag", "--offline")
 
     assert said.code == 1
+    assert len(said.err.splitlines()) == 2, "the settings, and all kinds that are not for the keeper's eyes"
     assert "nobody would make it again at no cost" in said.out
 
 

@@ -167,4 +167,10 @@ byId("detail-close").addEventListener("click", () => byId("detail").close());
 byId("detail").addEventListener("close", () => { opened = null; drawn.delete("detail-body"); });
 document.addEventListener("visibilitychange", () => { if (live && !document.hidden) look(); });
 
+/** A token in the fragment, which no server is sent: `gangwright ui` opens the page with one. */
+const given = new URLSearchParams(location.hash.slice(1)).get("token");
+if (given) {
+  know(given, true);
+  history.replaceState(null, "", location.pathname);
+}
 look();

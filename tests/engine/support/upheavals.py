@@ -168,6 +168,11 @@ class Upheavals(Gangs):
             self.world.watch()
             self.world.drain(name)
 
+    def defrag(self) -> None:
+        """Room is made for the first gang that waits."""
+        self.world.look()
+        self.world.defrag()
+
     def think_ahead(self) -> None:
         """Moves that would make room, what would make room, and when everybody starts: nothing changes by it."""
         self.world.look()
@@ -290,7 +295,7 @@ MORE: dict[str, tuple[int, Callable[[Random], dict[str, object]]]] = {
             **dict.fromkeys(["ungate", "person", "reload", "drain", "rebuild", "unreachable"], 1),
         }.items()
     },
-    **dict.fromkeys(["think_ahead", "blink"], (1, lambda _: {})),
+    **dict.fromkeys(["think_ahead", "blink", "defrag"], (1, lambda _: {})),
     "submit": (2, ACTS["submit"][1]),
 }
 EVERYTHING = ACTS | MORE

@@ -223,6 +223,14 @@ class World:
         _, effects = self.engines.agree(lambda engine: engine.drain(node, self.now))
         self._do(effects)
 
+    def defrag(self) -> None:
+        """A person has room made for the first gang that waits."""
+        key = self.engines.agree(lambda engine: engine.first_waiting())
+        if key is not None:
+            found = self.engines.agree(lambda engine: engine.defrag(key))
+            _, effects = self.engines.agree(lambda engine: engine.make_moves(found, self.now))
+            self._do(effects)
+
     def think(self) -> None:
         """What was taken in is looked at, and the first question goes to another thread."""
         if not self.thinking:

@@ -1,0 +1,236 @@
+"""`gangwright ui`: the status page, opened by one command, with the credentials of any kubeconfig.
+
+Lives here: a server on loopback that gives out the page's files, and passes the page's questions on to the status service
+through the API server. Never here: what the page shows (status.page), or who may see what (status.authorization).
+
+What passes the local server is asked with your credentials, so it refuses what is not the page that it gave out:
+
+* A random token, made for each run, stands in the fragment of the URL, which a browser keeps to itself. Without it the
+  server gives out the public files of the page, and nothing else.
+* No Host but its own: a name on the Internet that leads to loopback (DNS rebinding) gets no answer.
+* No Origin but its own, and no request that a browser makes for another site.
+* Only routes of the table, words that fit their patterns, and small bodies of JSON.
+* No header of the browser goes on to the API server, the local token least of all.
+
+A process list shows the URL that a browser is started with. On a machine that others use too, take `--no-browser`.
+"""
+
+import asyncio
+import hashlib
+import secrets
+import webbrowser
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Annotated, Any, Final
+from urllib.parse import quote
+
+import msgspec
+import typer
+from aiohttp import web
+
+from scheduler.cli import screen
+from scheduler.cli.options import Context, Kubeconfig, Reach
+from scheduler.errors import KubeError, shortened
+from scheduler.kube.client import Client
+from scheduler.serving.middleware import route_of
+from scheduler.serving.token_reviews import Unknown, token
+from scheduler.status import schemas
+from scheduler.status.api_group import API_PREFIX
+from scheduler.status.openapi import description
+from scheduler.status.operator_api import Problem, unknown
+from scheduler.status.page import add_page
+from scheduler.status.routes import PATH, ROUTES, Route, Word
+from scheduler.status.status_app import BODY_LIMIT, HEADERS, OPEN
+
+HOST: Final = "127.0.0.1"
+
+SAME_SITE: Final = frozenset({"same-origin", "none"})
+"""For which sites a browser may say that it asks: for the page itself, or for the person at it."""
+
+NOT_SERVED: Final = f"the API server knows no {API_PREFIX}; ask an administrator whether Gangwright is installed with its APIService"
+LOGIN: Final = "the API server does not accept your credentials; log in to the cluster again"
+
+_encode: Final = msgspec.json.Encoder().encode
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def ui(
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the URL alone.")] = False,
+    kubeconfig: Kubeconfig = "",
+    context: Context = "",
+) -> None:
+    """Open the status page in a browser.
+
+    It asks with the credentials of your kubeconfig. The page is served on this machine, until Ctrl-C, to the browser that has the URL. It asks the status service through
+    the API server, and shows what you may see.
+    """
+    try:
+        asyncio.run(_serve(Reach(kubeconfig, context), browser=not no_browser))
+    except KeyboardInterrupt:
+        return
+
+
+async def _serve(reach: Reach, *, browser: bool) -> None:
+    """Serve until cancelled. Raises Problem or KubeError at once where the status service does not answer."""
+    async with await reach.client() as client:
+        await _asked(client, "GET", "/v1/cluster")  # what is wrong is said here, before a browser opens
+        secret = secrets.token_urlsafe(32)
+        runner = web.AppRunner(build_app(client, secret), access_log=None, shutdown_timeout=1.0)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, HOST, 0).start()
+            url = f"http://{HOST}:{runner.addresses[0][1]}/#token={secret}"
+            screen.line(url)
+            if browser and not await asyncio.to_thread(webbrowser.open, url):
+                screen.note("no browser was found: open this URL")
+            screen.note("Ctrl-C ends it")
+            await asyncio.Event().wait()
+        finally:
+            await runner.cleanup()
+
+
+def build_app(client: Client, secret: str) -> web.Application:
+    """The page, and its way to the status service through this client. secret: the token of this run."""
+    app = web.Application(middlewares=[_guard(secret)], client_max_size=BODY_LIMIT)
+    app.on_response_prepare.append(_covered)
+    for route in ROUTES:
+        app.router.add_route(route.method, route.path, _passed_on(client, route), name=route.name)
+    told = _encode(description())
+
+    async def describe(_request: web.Request) -> web.Response:
+        return web.Response(body=told, content_type="application/json")
+
+    app.router.add_get("/openapi.json", describe, name="description", allow_head=False)
+    add_page(app)
+    return app
+
+
+# ── who may ask ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def _covered(_request: web.Request, response: web.StreamResponse) -> None:
+    """The headers of the status service are on every answer."""
+    for name, text in HEADERS.items():
+        if name == "Server" or name not in response.headers:
+            response.headers[name] = text
+
+
+def _guard(secret: str) -> Any:
+    """The middleware that admits the page alone, and tells what went wrong as JSON."""
+
+    @web.middleware
+    async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+        try:
+            _admit(request, secret)
+            return await handler(request)
+        except Problem as problem:
+            return _refused(problem)
+        except Unknown as error:
+            return _refused(unknown(str(error)))
+        except KubeError as error:
+            return _refused(Problem(502, str(error)))
+        except web.HTTPException as error:
+            return _refused(Problem(error.status, error.reason))
+
+    return guard
+
+
+def _admit(request: web.Request, secret: str) -> None:
+    """Raises Problem for what is not the page that this server gave out."""
+    transport = request.transport
+    own = f"{HOST}:{transport.get_extra_info('sockname')[1]}" if transport is not None else ""
+    if request.headers.getall("Host", []) != [own]:
+        raise Problem(403, f"this server answers for http://{own} alone")
+    origins = set(request.headers.getall("Origin", [])) - {f"http://{own}"}
+    if origins or request.headers.get("Sec-Fetch-Site", "none") not in SAME_SITE:
+        raise Problem(403, "this server answers no page but its own")
+    if route_of(request) in OPEN:
+        return
+    if not secrets.compare_digest(token(request) or "", secret):  # `token` gives ASCII alone
+        raise unknown("the token in the URL that `gangwright ui` prints is needed")
+
+
+def _refused(problem: Problem) -> web.Response:
+    body = _encode(schemas.Error(str(problem), problem.status))
+    return web.Response(
+        status=problem.status, body=body, headers=problem.headers, content_type="application/json"
+    )
+
+
+# ── passing on ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _passed_on(client: Client, route: Route) -> Handler:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        words = {name: quote(_read(PATH[name], text), safe="") for name, text in request.match_info.items()}
+        known = {word.name: word for word in route.query}
+        query = {name: _read(known.get(name), text) for name, text in request.query.items()}
+        body = await _body(request) if route.body is not None else None
+        answer = await _asked(client, route.method, route.path.format_map(words), query, body)
+        return _answered(request, answer)
+
+    return handle
+
+
+def _read(word: Word | None, text: str) -> str:
+    """The text, if it is what this parameter may be. Raises Problem."""
+    if word is None:
+        raise Problem(400, "unknown in the query of this path; its words are in /openapi.json")
+    try:
+        word.read(text)
+    except ValueError as error:
+        raise Problem(400, f"{word.name} = {shortened(repr(text), 64)}: {error}") from None
+    if not text.strip("."):  # in a path it would be a step
+        raise Problem(400, f"{word.name}: must not be made of dots")
+    return text
+
+
+async def _body(request: web.Request) -> bytes:
+    if request.content_type != "application/json" or "Content-Encoding" in request.headers:
+        raise Problem(415, "the body must be JSON, and say so by the content type application/json")
+    return await request.read()
+
+
+async def _asked(
+    client: Client,
+    method: str,
+    path: str,
+    query: Mapping[str, str] | None = None,
+    body: bytes | None = None,
+) -> bytes:
+    """The answer of the status service. Raises Problem where it is a refusal, and KubeError where there is none."""
+    status, answer = await client.exchange(method, API_PREFIX + path, params=query, body=body)
+    if status != 200:
+        raise _refusal(status, answer)
+    return answer
+
+
+class _Said(msgspec.Struct):
+    """Of a refusal: what the status service says, or what the API server says."""
+
+    error: str = ""
+    message: str = ""
+
+
+def _refusal(status: int, body: bytes) -> Problem:
+    """A refusal in words. A 401 is not passed on: the page would take it for one of its own token."""
+    try:
+        said = msgspec.json.decode(body, type=_Said)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        said = _Said()
+    if status == 401:
+        return Problem(502, LOGIN)
+    if status == 404 and not said.error:
+        return Problem(502, NOT_SERVED)
+    text = said.error or said.message or f"the API server answers {status}"
+    return Problem(status if 400 <= status < 600 else 502, shortened(text))
+
+
+def _answered(request: web.Request, body: bytes) -> web.Response:
+    """The answer, or word that it is the one that the page has already: then the page draws nothing again."""
+    tag = hashlib.blake2b(body, digest_size=12).hexdigest()
+    if request.method == "GET" and any(one.value == tag for one in request.if_none_match or ()):
+        return web.Response(status=304, headers={"ETag": f'"{tag}"'})
+    response = web.Response(body=body, content_type="application/json")
+    response.etag = tag
+    return response
