@@ -23,7 +23,7 @@ from scheduler.model.queueing import Estimate
 from scheduler.model.workload import GangKey
 from scheduler.placement.scoring import fragmentation
 from scheduler.replay import DecisionTrace, Document, judge, stand
-from scheduler.status import accounting, gang_views, node_views, schemas, share_views
+from scheduler.status import accounting, gang_views, node_schemas, node_views, schemas, share_views
 from scheduler.status.authorization import Sight, aliases
 from scheduler.status.gang_views import UNASKED, Outlook, Page, at_once
 from scheduler.status.operator_api import would_leave
@@ -119,7 +119,7 @@ class OfflineAnswers:
             victims=self.victims(record.key),
         )
 
-    def nodes(self) -> schemas.NodeList:
+    def nodes(self) -> node_schemas.NodeList:
         """All nodes, by name, and who is on them."""
         return at_once(node_views.nodes(self.standing, EVERYTHING, ALL))
 

@@ -23,7 +23,7 @@ from scheduler.clock import steady
 from scheduler.errors import GangwrightError, SettingsError, shortened
 from scheduler.kube.credentials import Access, find_access
 from scheduler.kube.http_connection import Answer, HttpConnection, api_server, refused
-from scheduler.status import accounting, schemas
+from scheduler.status import accounting, node_schemas, schemas
 from scheduler.status.api_group import API_PREFIX, REPLICA, Standing
 from scheduler.status.move_schemas import DefragAnswer, DefragRequest
 from scheduler.status.schemas import TrialRequest
@@ -134,15 +134,15 @@ class StatusClient:
                 return None
             raise
 
-    def nodes(self) -> schemas.NodeList:
+    def nodes(self) -> node_schemas.NodeList:
         """All nodes, by name."""
-        pages = self._pages("/v1/nodes", {}, schemas.NodeList)
+        pages = self._pages("/v1/nodes", {}, node_schemas.NodeList)
         every = [row for page in pages for row in page.nodes]
         return msgspec.structs.replace(pages[0], nodes=every, next=None)
 
     def fragmentation(self) -> dict[str, float]:
         """By resource, where a gang asks for it."""
-        found = self._one("GET", "/v1/cluster", schemas.ClusterStatus)
+        found = self._one("GET", "/v1/cluster", node_schemas.ClusterStatus)
         return {own.name: own.fragmentation for own in found.resources if own.fragmentation is not None}
 
     def shares(self) -> accounting.ShareList:

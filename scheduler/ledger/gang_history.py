@@ -3,7 +3,8 @@
 Lives here: when a gang counts as ended, and a bounded memory of those that did. Never here: who may read it (`status`).
 
 A gang has ended when all its pods have and no owner makes more, when its last pod is gone, or when its last bound pod
-left for another gang. A gang whose last pod Gangwright evicts for another reason has not ended: its owner makes it again.
+left for another gang or for its `max-runtime`. A gang whose last pod Gangwright evicts for another reason has not ended:
+its owner makes it again.
 Only the replica that acts looks at gangs, so only that one records. Another replica that takes over, or a restart,
 begins with an empty memory.
 """
@@ -43,8 +44,16 @@ class Outcome(StrEnum):
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     PREEMPTED = "preempted"
+    RUNTIME_EXCEEDED = "runtime exceeded"
     SUSPENDED = "suspended"
     DELETED = "deleted"
+
+
+_EVICTED: Final = {
+    Reason.PREEMPTED: Outcome.PREEMPTED,
+    Reason.RUNTIME_EXCEEDED: Outcome.RUNTIME_EXCEEDED,
+}
+"""How a gang ended of which the last bound pod was evicted for this. After any other eviction it goes on."""
 
 
 class EndedGang(NamedTuple):
@@ -124,18 +133,23 @@ class GangHistory:
             self._leaves(record, member, now)
         if len(record.members) == 1 and record.account is not None and member.evicting is None:
             found = _outcome([member], record.account.quorum)
-            asleep = suspended and found is Outcome.DELETED
-            self._end(record, [member], Outcome.SUSPENDED if asleep else found, now)
+            if found is Outcome.DELETED:
+                told = record.runtime_limit.told
+                exceeded = told is not None and told[0] is Reason.RUNTIME_EXCEEDED
+                gone = Outcome.SUSPENDED if suspended else Outcome.DELETED
+                found = Outcome.RUNTIME_EXCEEDED if exceeded else gone
+            self._end(record, [member], found, now)
 
     def _leaves(self, record: GangRecord, member: Member, now: float) -> None:
-        """What it used is known now; the last that leaves for another gang ends its own."""
+        """What it used is known now. The last that was evicted for good ends its gang."""
         if record.account is None or member.pod.node is None:
             return
         _charge(record.account, member.pod, now)
-        if member.evicting is Reason.PREEMPTED:
+        outcome = _EVICTED.get(member.evicting) if member.evicting is not None else None
+        if outcome is not None:
             others = (other for other in record.members.values() if other is not member)
             if not any(other.bound for other in others):
-                self._end(record, [member], Outcome.PREEMPTED, now)
+                self._end(record, [member], outcome, now)
 
     def _end(self, record: GangRecord, members: Sequence[Member], outcome: Outcome, now: float) -> None:
         """Remember how it ended. What it does from now on, under this record, is another run."""
