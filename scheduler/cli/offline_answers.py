@@ -36,7 +36,7 @@ QUESTIONS: Final = 1_000
 """Questions that a forecast may ask: a second or two on a cluster of a thousand nodes. Somebody waits for it, so those
 far back in a long queue are told nothing; the status service takes its time and tells them more."""
 
-FORGOTTEN: Final = "only the status service remembers gangs that ended: ask it, with --server pod or a URL"
+FORGOTTEN: Final = "only the status service remembers gangs that ended: leave out --offline"
 
 AT_ONCE: Final = "there is room for it now"
 

@@ -68,13 +68,13 @@ class ObservedRun:
 class Account:
     """What it had so far, for the history of gangs that ended. Written by `gang_history`."""
 
-    arrived: float | None = None
-    """When the first of its pods was made, in seconds since the epoch; None: it was not looked at while a pod lived."""
+    arrived: float
+    """When the first of its pods was made, in seconds since the epoch."""
     began: float | None = None
     """When its quorum was first bound."""
     quorum: int = 0
     """Members of its quorum then."""
-    used: dict[str, float] = field(default_factory=dict)
+    used: tuple[tuple[str, float], ...] = ()
     """Seconds times amount, by device, of its pods that gave their nodes back."""
 
 

@@ -238,7 +238,7 @@ async def test_explain_names_the_quota_that_keeps_pods_from_being_created(cluste
     amounts = {"requests.nvidia.com/gpu": hard}, {"requests.nvidia.com/gpu": used}
     cluster.put("research", QUOTAS, "team", status={"hard": amounts[0], "used": amounts[1]})
 
-    said = await cluster.say("explain", "team/half")
+    said = await cluster.say("explain", "team/half", "--offline")
 
     assert "MissingMembers" in said.out
     assert words.replace("requests.", "") in said.out
