@@ -21,7 +21,7 @@ def defrag(
     context: Context = "",
     settings: Settings = None,
 ) -> None:
-    """Show which gangs could move so that the first gang that waits has room, and where their pods would be then.
+    """Show moves that give the first waiting gang its room.
 
     Nothing is moved: drain a node to have its gangs moved. Only gangs move whose owners make lost pods again at no cost,
     and only onto seats that are there. Ends with 0 when no gang waits for room or the moves are found, with 1 when no

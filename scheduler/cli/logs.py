@@ -183,9 +183,9 @@ def logs(
     kubeconfig: Kubeconfig = "",
     context: Context = "",
 ) -> None:
-    """Show the logs of all members of a gang, merged as they come, each line with its worker's name.
+    """Show the logs of all members of a gang as one stream.
 
-    Ends with 1 when there is no such gang, or when some member's log could not be read, which is said.
+    Each line begins with the name of its pod. Ends with 1 when there is no such gang, or when some member's log could not be read, which is said.
     """
     reach = Reach(kubeconfig, context)
     place, name = split(gang, namespace, reach)

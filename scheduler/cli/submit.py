@@ -66,9 +66,9 @@ def submit(
     context: Context = "",
     settings: Settings = None,
 ) -> None:
-    """Check a job's labels and annotations, say what is missing, and apply it.
+    """Check a job's manifests, then apply them.
 
-    Nothing is applied while something is wrong. With --wait it ends with 1 when a gang has no nodes in time.
+    Labels and annotations that are missing or misspelled are named. Nothing is applied while something is wrong. With --wait it ends with 1 when a gang has no nodes in time.
     """
     limit = float("inf") if timeout == "0" else duration_of("--timeout", timeout)
     reach = Reach(kubeconfig, context, settings)

@@ -90,13 +90,22 @@ class Call(Protocol):
 
 
 class Client:
-    """Calls to one API server, on one event loop. Use it as an async context manager, or `close` it."""
+    """Calls to one API server, on one event loop. Use it as an async context manager, or `close` it.
+
+    connect_within: seconds for a TCP and TLS handshake.
+    """
 
     def __init__(
-        self, access: Access, *, connections: int = CONNECTIONS, clock: Callable[[], float] = steady
+        self,
+        access: Access,
+        *,
+        connections: int = CONNECTIONS,
+        connect_within: float = CONNECT_LIMIT,
+        clock: Callable[[], float] = steady,
     ) -> None:
         self._access = access
         self._connections = connections
+        self._connect_within = connect_within
         self._clock = clock
         self._session: aiohttp.ClientSession | None = None
         self._sockets = Sockets()
@@ -140,7 +149,7 @@ class Client:
         when it has more than `most` bytes: the rest is not read, and its connection is closed.
         """
         call = f"{method} {path}"
-        limit = aiohttp.ClientTimeout(total=timeout, sock_connect=CONNECT_LIMIT)
+        limit = aiohttp.ClientTimeout(total=timeout, sock_connect=self._connect_within)
         with _unreachable(call):
             response = await self._send(method, path, params, limit, body=body, content_type=content_type)
             async with response:
@@ -161,7 +170,7 @@ class Client:
         """
         call = f"GET {path}"
         limit = aiohttp.ClientTimeout(
-            total=None, connect=CONNECT_LIMIT, sock_connect=CONNECT_LIMIT, sock_read=inactivity
+            total=None, connect=CONNECT_LIMIT, sock_connect=self._connect_within, sock_read=inactivity
         )
         with _unreachable(call):
             response = await self._send("GET", path, params, limit)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from scheduler.ledger.gang import GangRecord, Spec
+from scheduler.ledger.gang import GangRecord, Spec, arrival
 from scheduler.ledger.messages import Overlooked
 from scheduler.model.decision import Reason, Refuse
 from scheduler.model.durations import written
@@ -53,7 +53,7 @@ def spec(
 def _said(
     record: GangRecord, groups: Mapping[tuple[str, GangKey], Group], policy: Policy
 ) -> Spec | Refuse | Reason:
-    members = sorted(record.live(), key=lambda m: m.arrival)
+    members = sorted(record.live(), key=arrival)
     for member in members:
         for complaint in member.pod.complaints:
             if complaint.fatal:
@@ -76,8 +76,8 @@ def overlooked(record: GangRecord) -> tuple[Overlooked, ...]:
     """What its members say that is overlooked: each field once, the eldest's word for it; a younger one is named."""
     live = record.live()
     found: dict[str, Overlooked] = {}
-    eldest = min(live, key=lambda m: m.arrival, default=None)
-    for member in sorted((m for m in live if m.pod.complaints), key=lambda m: m.arrival):
+    eldest = min(live, key=arrival, default=None)
+    for member in sorted((m for m in live if m.pod.complaints), key=arrival):
         whose = "" if member is eldest else f"{member.pod.key.name}: "
         for own in member.pod.complaints:
             if not own.fatal:

@@ -17,7 +17,7 @@ from scheduler.ledger import (
     quorum,
 )
 from scheduler.ledger.cache import Cache
-from scheduler.ledger.gang import Aside, GangRecord, Hold, Member, Spec, note_tried
+from scheduler.ledger.gang import Aside, GangRecord, Hold, Member, Spec, arrival, note_tried
 from scheduler.ledger.gang_spec import SINGLE
 from scheduler.ledger.messages import Mishap, called
 from scheduler.model.decision import TEXT, Reason, Refuse
@@ -98,7 +98,7 @@ def is_of_several(
 
 def _turn(run: Sequence[Member], *, had: bool) -> tuple[bool, bool, tuple[float, str]]:
     seated = any(member.has_seat for member in run)
-    return not seated, not had, min((member.arrival for member in run), default=(0.0, ""))
+    return not seated, not had, min((arrival(member) for member in run), default=(0.0, ""))
 
 
 def _taken_by(owner: Owner) -> str:

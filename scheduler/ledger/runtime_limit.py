@@ -15,7 +15,7 @@ from typing import Final
 
 from scheduler.ledger import attained_service, gang_spec, healing, observed_runs
 from scheduler.ledger.cache import Cache
-from scheduler.ledger.gang import GangRecord, Member, Spec
+from scheduler.ledger.gang import GangRecord, Member, Spec, arrival
 from scheduler.ledger.gang_spec import MAX_RUNTIME
 from scheduler.ledger.phase import QUORUM_BOUND
 from scheduler.ledger.quorum import QuorumCount
@@ -74,7 +74,7 @@ def _began(record: GangRecord, spec: Spec, now: float) -> float:
     binds = {member.pod.uid: member.pod.bound_at for member in placed}
     if None not in binds.values():
         count = QuorumCount(spec)
-        for member in sorted(placed, key=lambda m: (binds[m.pod.uid] or 0.0, m.arrival)):
+        for member in sorted(placed, key=lambda m: (binds[m.pod.uid] or 0.0, arrival(m))):
             if count.take(member) and not count.left:
                 return min(binds[member.pod.uid] or 0.0, seen)
     return seen
@@ -124,7 +124,7 @@ def _tell(record: GangRecord, why: Reason, ends: float, text: str) -> Iterator[E
 
 
 def _eldest(record: GangRecord) -> Member:
-    return min(record.live(), key=lambda member: member.arrival)
+    return min(record.live(), key=arrival)
 
 
 def adopt(cache: Cache, record: GangRecord) -> None:

@@ -6,7 +6,9 @@ which the service provides. Only the service may call this room.
 
     schemas           the JSON, as frozen structs
     gang_views        the engine's memory → gangs; pure
+    gang_detail       parts of what is told of one gang in full; pure
     inactive_gangs    gangs that are over or suspended
+    label_selector    which gangs have the labels that are asked for; pure
     node_views        the engine's picture → nodes and the cluster; pure
     authorization     who asks, and what it may see and do
     operator_api      what a person may ask to be done, and why there is no answer

@@ -14,9 +14,19 @@ from scheduler.ledger.gang import GangRecord
 from scheduler.model.decision import TEXT, Reason
 from scheduler.model.workload import GangKey
 from scheduler.objects.volumes import Volumes
-from scheduler.status import gang_views, inactive_gangs, members, node_views, schemas, trials
+from scheduler.status import (
+    gang_views,
+    inactive_gangs,
+    label_selector,
+    members,
+    node_views,
+    schemas,
+    trials,
+)
+from scheduler.status.api_group import Standing
 from scheduler.status.authorization import Alias, Reviews, Right, Sight, Subject
 from scheduler.status.gang_views import UNASKED, Outlook, Page, Steps
+from scheduler.status.label_selector import Selector
 from scheduler.status.operator_api import NOT_ACTING, OperatorError, OperatorService, Problem, Trial, reading
 from scheduler.status.schemas import TrialRequest
 from scheduler.status.trials import Trying
@@ -54,6 +64,10 @@ class Ask:
     def page(self) -> Page:
         return Page(self.words["offset"], self.words["limit"])
 
+    @property
+    def selector(self) -> Selector:
+        return label_selector.parse(self.words.get("labelSelector") or "")
+
 
 class Endpoints:
     """One method a route. operator: None where the service offers none; then nothing can be done or tried out.
@@ -85,12 +99,21 @@ class Endpoints:
         self._survey: node_views.Survey | None = None
         self._surveyed = 0.0
 
+    @property
+    def standing(self) -> Standing:
+        """How this replica stands now."""
+        ledger, states = self._engine.ledger, Standing
+        found = (
+            (not ledger.synced, states.READING), (not ledger.acting, states.STANDBY), (ledger.blind, states.STALE)
+        )  # fmt: skip
+        return next((state for holds, state in found if holds), states.ACTIVE)
+
     # ── seeing ──────────────────────────────────────────────────────────────────────────────────────────
 
     async def queue(self, ask: Ask) -> schemas.GangList:
         sight = await self._sight(ask.subject)
         return await self._leisurely(
-            gang_views.queue(self._engine, sight, self._clock(), ask.page, self._outlook())
+            gang_views.queue(self._engine, sight, self._clock(), ask.page, self._outlook(), ask.selector)
         )
 
     async def gangs(self, ask: Ask) -> schemas.GangList:
@@ -98,9 +121,10 @@ class Endpoints:
         sight = await self._sight(ask.subject, namespace)
         if namespace is not None and sight.namespaces is not None and namespace not in sight.namespaces:
             raise _may_not("list pods", namespace)
-        return await self._leisurely(
-            gang_views.gangs(self._engine, sight, self._clock(), ask.page, self._outlook(), namespace)
+        view = gang_views.gangs(
+            self._engine, sight, self._clock(), ask.page, self._outlook(), namespace, ask.selector
         )
+        return await self._leisurely(view)
 
     async def gang(self, ask: Ask) -> schemas.GangDetail:
         namespace, name = ask.words["namespace"], ask.words["name"]

@@ -55,7 +55,7 @@ def how_it_ended(record: GangRecord) -> str:
     return f"{TEXT[Reason.ENDED]}: {', '.join(said)}"
 
 
-def why_suspended(engine: Engine, key: GangKey) -> Reason:
+def why_asleep(engine: Engine, key: GangKey) -> Reason:
     """That it had run for its max-runtime, where its Jobs say so."""
     exceeded = all(own.exceeded for own in suspended_jobs(engine, key))
     return Reason.RUNTIME_EXCEEDED if exceeded else Reason.SUSPENDED
@@ -69,7 +69,7 @@ def how_it_resumes(engine: Engine, key: GangKey) -> str:
         if all(own.paused for own in found)
         else f"to go on: gangwright resume {key.namespace}/{key.name}"
     )
-    return f"{TEXT[why_suspended(engine, key)]}: {', '.join(own.job for own in found)}; {onward}"
+    return f"{TEXT[why_asleep(engine, key)]}: {', '.join(own.job for own in found)}; {onward}"
 
 
 def needed(engine: Engine, record: GangRecord) -> int | None:
@@ -82,8 +82,8 @@ def needed(engine: Engine, record: GangRecord) -> int | None:
 
 def row_without_pods(engine: Engine, key: GangKey, sight: Sight) -> schemas.GangRow:
     """A suspended gang without pods, in a list."""
-    judged, sees = engine.ledger.acting, sight.sees(key)
-    quorum = _quorum(engine, key, (own.membership for own in suspended_jobs(engine, key)))
+    judged, sees, jobs = engine.ledger.acting, sight.sees(key), suspended_jobs(engine, key)
+    quorum = _quorum(engine, key, (own.membership for own in jobs))
     return schemas.GangRow(
         id=sight.alias(key),
         namespace=key.namespace if sees else None,
@@ -91,13 +91,17 @@ def row_without_pods(engine: Engine, key: GangKey, sight: Sight) -> schemas.Gang
         key=None,
         alone=False,
         state=SUSPENDED,
-        reason=why_suspended(engine, key) if judged else None,
+        reason=why_asleep(engine, key) if judged else None,
         message=how_it_resumes(engine, key) if judged and sees else None,
         position=None,
         priority=None,
         wait_seconds=None,
         members=schemas.Members(present=0, needed=quorum, held=0, bound=0, running=0),
         forecast=None,
+        owner=f"Job/{jobs[0].job}" if jobs and sees else None,
+        created=None,
+        devices_wanted={},
+        devices_held={},
     )
 
 

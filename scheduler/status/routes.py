@@ -69,6 +69,13 @@ NAME: Final = Word("name", "The `key` of a gang, or the name of a single pod.", 
 PATH: Final = {word.name: word for word in (NAMESPACE, NODE, NAME)}
 """What stands in braces in a path."""
 
+LABELS: Final = Word(
+    "labelSelector",
+    "Only gangs whose first pod has these labels: KEY, !KEY, KEY=VALUE or KEY!=VALUE, joined by commas. Gangs whose "
+    "names the asker may not read are left out then, and gangs without pods.",
+    f"^{names.LABEL_SELECTOR}$",
+)
+
 PAGES: Final = (
     Word("offset", "How many to leave out.", least=0, most=10_000_000, default=0),
     Word("limit", "How many to show at most.", least=1, most=1000, default=500),
@@ -84,7 +91,7 @@ ROUTES: Final = (
         "that are incomplete or refused.",
         schemas.GangList,
         Endpoints.queue,
-        query=PAGES,
+        query=(LABELS, *PAGES),
     ),
     Route(
         "GET",
@@ -94,7 +101,7 @@ ROUTES: Final = (
         "Every gang. Those whose names the asker may not read come last, without names.",
         schemas.GangList,
         Endpoints.gangs,
-        query=(NAMESPACE, *PAGES),
+        query=(NAMESPACE, LABELS, *PAGES),
     ),
     Route(
         "GET",

@@ -124,7 +124,7 @@ async def test_a_priority_class_of_the_same_file(cluster, write):
     }
     job = a_job(spec={"priorityClassName": "core"})
 
-    said = await cluster.say("simulate", "-f", write(own, job), "-n", "team")
+    said = await cluster.say_offline("simulate", "-f", write(own, job), "-n", "team")
 
     assert said.code == 0, said.err
 
