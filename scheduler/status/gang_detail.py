@@ -1,9 +1,9 @@
-"""Parts of what is told of one gang in full: its wishes, why it is refused, which pods leave for it. Pure.
+"""Parts of what is told of one gang in full: its wishes, its barred nodes, why it is refused, which pods leave for it. Pure.
 
 Lives here: one fact each, as the status API has it. Never here: which gang, and who asks (`gang_views`).
 """
 
-from scheduler.ledger.gang import Spec, Victim
+from scheduler.ledger.gang import GangRecord, Spec, Victim
 from scheduler.model.decision import Reason, Refuse
 from scheduler.model.policy import Policy
 from scheduler.status import schemas
@@ -22,6 +22,12 @@ def wishes(policy: Policy, spec: Spec | Refuse | Reason) -> schemas.Wishes:
         expected_runtime=wish.expected_runtime if wish is not None else None,
         max_runtime=wish.max_runtime if wish is not None else None,
     )
+
+
+def barred(record: GangRecord, now: float) -> list[schemas.BarRow]:
+    """The nodes that it is not given now, by name."""
+    bars = sorted(record.pinning.barred.items())
+    return [schemas.BarRow(node, until) for node, (until, _) in bars if until > now]
 
 
 def leaving(found: Victim, sight: Sight) -> schemas.LeavingRow:

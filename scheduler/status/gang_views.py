@@ -212,8 +212,10 @@ def row(
     where, why = state(engine, record), conditions.reason(record)
     said = conditions.sentence(record, why) if judged and sees else None
     if where == inactive_gangs.SUSPENDED:
-        why = inactive_gangs.why_suspended(engine, key)
-        said = said and inactive_gangs.how_it_resumes(engine, key)
+        why, said = (
+            inactive_gangs.why_asleep(engine, key),
+            said and inactive_gangs.how_it_resumes(engine, key),
+        )
     elif where == inactive_gangs.OVER:
         why, said = Reason.ENDED, said and inactive_gangs.how_it_ended(record)
     return schemas.GangRow(
@@ -286,11 +288,7 @@ def detail(
             for why, notice in record.notices.items()
             if notice.message
         ],
-        barred=[
-            schemas.BarRow(node, until)
-            for node, (until, _) in sorted(record.pinning.barred.items())
-            if until > now
-        ],
+        barred=gang_detail.barred(record, now),
         victims=[victim(engine, unit, sight) for unit in victims],
         would_cost=[victim(engine, unit, sight) for unit in found.victims],
         behind=_behind(engine, record, verdict, sight),
