@@ -211,7 +211,9 @@ def explain(
         raise typer.Exit(NO)
     if screen.document(found, output):
         return
-    tell(found, answers.now, answers.seats(inside, name), _elastic(reach, inside, name))
+    kind, _, owner = (found.gang.owner or "").partition("/")
+    elastic = _elastic(reach, inside, owner) if kind == "ElasticJob" else None
+    tell(found, answers.now, answers.seats(inside, name), elastic)
     if not _warn(answers) and offline and _is_overdue(found.gang):
         screen.note(f"there is room, and nothing happened for {span(found.gang.wait_seconds)}: {_WHY_NOT}")
 

@@ -11,7 +11,7 @@ import asyncio
 import json
 import ssl
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -27,6 +27,9 @@ from scheduler.status import accounting, node_schemas, schemas
 from scheduler.status.api_group import API_PREFIX, REPLICA, Standing
 from scheduler.status.move_schemas import DefragAnswer, DefragRequest
 from scheduler.status.schemas import TrialRequest
+
+if TYPE_CHECKING:
+    from scheduler.model.policy import Policy
 
 T = TypeVar("T")
 Part = TypeVar("Part", bound=msgspec.Struct)
@@ -153,6 +156,15 @@ class StatusClient:
         """The last gangs that ended, of one namespace or of all."""
         words = {"limit": str(limit), **({} if namespace is None else {"namespace": namespace})}
         return self._one("GET", f"/v1/history?{urlencode(words)}", accounting.HistoryList)
+
+    def policy(self) -> "Policy":
+        """Which pods the service places, and which levels its nodes have; of all else the defaults."""
+        from scheduler.model.cluster import Level  # late: it loads numpy
+        from scheduler.model.policy import Policy
+
+        found = self._one("GET", "/v1/cluster", node_schemas.ClusterStatus)
+        levels = tuple(Level(name, found.level_labels[name]) for name in reversed(found.levels))
+        return Policy(scheduler_names=frozenset(found.scheduler_names), levels=levels)
 
     def seats(self, _namespace: str, _name: str) -> dict[str, str]:
         """No gang waits for seats that are there: they are given at once."""

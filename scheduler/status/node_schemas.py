@@ -78,6 +78,10 @@ class ClusterStatus(Part, frozen=True):
     """Gangs in the queue, also those that wait in vain."""
     oldest_wait_seconds: Seconds
     levels: list[str]
+    level_labels: dict[str, str]
+    """The node label that carries each level."""
+    scheduler_names: list[str]
+    """`spec.schedulerName` of the pods that Gangwright places."""
     resources: list[ResourceRow]
     user: str
     """Who asks, as the API server knows him."""

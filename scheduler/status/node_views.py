@@ -165,6 +165,8 @@ def cluster(
         waiting=len(ledger.pending),
         oldest_wait_seconds=round(max(0.0, ledger.oldest_wait(now)), 1),
         levels=_levels(picture),
+        level_labels={level.name: level.label for level in picture.topology.levels},
+        scheduler_names=sorted(engine.policy.scheduler_names),
         resources=_resources(picture, fragmentation),
         user=user,
     )
