@@ -13,7 +13,7 @@ from scheduler.extender.verb_handlers import VERBS, Result
 from scheduler.kube.retry_backoff import CAUSES
 from scheduler.kube.watch import Reflector
 from scheduler.ledger import pins, share_amounts
-from scheduler.ledger.share_amounts import NOTHING
+from scheduler.ledger.share_amounts import NOTHING, ShareAmount
 from scheduler.model.decision import Reason
 from scheduler.model.effects import Effect
 from scheduler.model.events import FailureKind
@@ -118,23 +118,25 @@ class Gauges:
     def _show_shares(self) -> None:
         """Namespaces and resources that `queue.shares` names, and no others: the settings bound the series."""
         before, self._shares = self._shares, dict(self._share_amounts())
-        for gauge, *labels in before.keys() - self._shares.keys():
-            gauge.remove(*labels)
-        for (gauge, *labels), value in self._shares.items() - before.items():
-            gauge.labels(*labels).set(value)
+        for own in [own for own in before if own not in self._shares]:
+            own[0].remove(*own[1:])
+        for own, value in self._shares.items():
+            if before.get(own) != value:  # most have not changed
+                own[0].labels(*own[1:]).set(value)
 
     def _share_amounts(self) -> Iterator[tuple[tuple[Gauge, str, str], float]]:
-        """By gauge, namespace and resource, what is shown; what has not changed is not set again."""
+        """By gauge, namespace and resource, what is shown."""
         ledger = self._engine.ledger
         shares = self._engine.policy.shares if ledger.acting else {}
         named = {name for share in shares.values() for name, _ in (*share.guaranteed, *share.ceiling)}
+        gauges = [getattr(self._metrics, f"share_{name}") for name in ShareAmount._fields]
         for namespace in shares:
             amounts = share_amounts.amounts(ledger, namespace)
             for resource in named:
                 unit = 1000 if resource == CPU else 1
-                for name, value in amounts.get(resource, NOTHING)._asdict().items():
+                for gauge, value in zip(gauges, amounts.get(resource, NOTHING), strict=True):
                     if value is not None:
-                        yield (getattr(self._metrics, f"share_{name}"), namespace, resource), value / unit
+                        yield (gauge, namespace, resource), value / unit
 
 
 RESULTS: Final = ("done", *FailureKind)
