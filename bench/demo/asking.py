@@ -42,7 +42,7 @@ async def cost(stage: Stage, record: Record, gang: Gang) -> tuple[Counter[str], 
     clock = asyncio.get_running_loop().time
     began, place = clock(), stage.gangwright.plane.folder / f"{gang.name}.json"
     place.write_text(json.dumps({"apiVersion": "batch/v1", "kind": "Job", **gang.job("gangwright")}))
-    words = ("simulate", "-n", "room", "-f", str(place))
+    words = ("simulate", "--offline", "-n", "room", "-f", str(place))
     shown, told = await asyncio.gather(shell.run(stage, *words), shell.run(stage, *words, "-o", "json"))
     shell.show(stage, shown, paragraphs=2)
     leave = Counter[str]()
@@ -57,9 +57,8 @@ async def why(stage: Stage, gang: Gang) -> Forecast | None:
     """A gang waits, all of it; the answer holds the forecast of its start."""
     stage.title(f"4  Why does my job wait?   {gang.name} gave way, and its owner asks")
     place = f"room/{gang.name}"
-    shown, told = await asyncio.gather(
-        shell.run(stage, "explain", place), shell.run(stage, "explain", place, "-o", "json")
-    )
+    words = ("explain", "--offline", place)
+    shown, told = await asyncio.gather(shell.run(stage, *words), shell.run(stage, *words, "-o", "json"))
     shell.show(stage, shown)
     answer: dict[str, Any] = told.json or {}
     row, lacks = answer.get("gang", {}), answer.get("shortfalls", [])

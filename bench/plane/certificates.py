@@ -46,6 +46,8 @@ SCHEDULER = Identity("system:kube-scheduler")
 CONTROLLER_MANAGER = Identity("system:kube-controller-manager")
 KUBELET_CLIENT = Identity("kube-apiserver-kubelet-client")
 """The API server, as it appears to kubelets."""
+FRONT_PROXY = Identity("front-proxy-client")
+"""The API server, as it appears to aggregated APIs; another authority signs for it."""
 KWOK = Identity("kwok", ("system:masters",))
 
 

@@ -132,6 +132,23 @@ def kubelets(files: Files, certificate: Path, key: Path) -> Command:
     ]
 
 
+def aggregation(authority: Path, certificate: Path, key: Path, name: str) -> Command:
+    """Further words for the API server: by what aggregated APIs know it, as kubeadm has them.
+
+    authority: signs for the API server alone. name: the common name of the certificate.
+    """
+    return [
+        f"--requestheader-client-ca-file={authority}",
+        f"--requestheader-allowed-names={name}",
+        "--requestheader-username-headers=X-Remote-User",
+        "--requestheader-group-headers=X-Remote-Group",
+        "--requestheader-uid-headers=X-Remote-Uid",
+        "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+        f"--proxy-client-cert-file={certificate}",
+        f"--proxy-client-key-file={key}",
+    ]
+
+
 def native_gangs() -> Command:
     """Further words for the API server: the PodGroups of kube-scheduler's own gangs."""
     return ["--runtime-config=scheduling.k8s.io/v1beta1=true"]

@@ -126,10 +126,13 @@ class Plane:
             raise CommandError(f"kubectl {' '.join(map(str, words))}: {done.stderr.strip()}")
         return done.stdout
 
-    def apply_manifests(self, place: Path | str, *, without: Collection[str] = ("Deployment",)) -> str:
+    def apply_manifests(
+        self, place: Path | str, *, without: Collection[str] = ("Deployment", "APIService")
+    ) -> str:
         """Applies a kustomize folder (`manifests/overlays/default`) or a file or folder of YAML, as an admin.
 
-        without: kinds left out; by default the Deployment, for its programs run on this machine, not as fake pods.
+        without: kinds left out; by default the Deployment, for its programs run on this machine, not as fake pods, and the
+            APIService, for its Service leads to no pod here (see `Installation`).
         Returns one line for each object. Raises CommandError.
         """
         place = Path(place)
@@ -229,6 +232,9 @@ class Plane:
             command += commands.audit(HERE / "audit.yaml", log)
             self.audit = Audit(log)
         command += commands.kubelets(self._files, *self._authority.client(certificates.KUBELET_CLIENT))
+        proxy = certificates.Authority(self.folder / "front-proxy")
+        name = certificates.FRONT_PROXY
+        command += commands.aggregation(proxy.certificate_file, *proxy.client(name), name.user)
         command += commands.native_gangs() if self._native else []
         self._add("kube-apiserver", command, f"{self.url}/readyz").until_ready()
 

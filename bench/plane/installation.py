@@ -41,6 +41,8 @@ EXTENDER = service_account(NAMESPACE, "gangwright-extender")
 """The account that has the extender's rights alone."""
 
 SCHEDULER_NAME = "gangwright"
+API_SERVICE = "v1.status.gangwright.io"
+API_PATH = "/apis/status.gangwright.io"
 GATE = "gangwright.io/planned"
 
 ALONE = {"leaderElection": {"leaderElect": False}}
@@ -61,6 +63,7 @@ class Installation:
     hostname: of the replica, by which it knows whether its own kube-scheduler leads; needs `lease`, and root.
     through: URL of a proxy before the API server, for the extender alone.
     identity: under which the extender runs.
+    aggregated: be a part of the Kubernetes API, at `API_PATH`, while it runs. One Installation of a plane may be.
     scheduler: start the kube-scheduler too.
 
     Synchronous, like Plane: inside an event loop call it through `asyncio.to_thread`.
@@ -80,6 +83,7 @@ class Installation:
         hostname: str = "",
         through: str | None = None,
         identity: Identity = EXTENDER,
+        aggregated: bool = False,
         scheduler: bool = True,
     ) -> None:
         if name in plane.programs:
@@ -88,9 +92,10 @@ class Installation:
         self.name = name
         self._manifests, self._config, self._changes = manifests, config, dict(changes or {})
         self._lease, self._hostname, self._scheduler = lease, hostname, scheduler
-        self._kept = [_kept() for _ in range(3)]
+        self._kept = [_kept() for _ in range(4)]
         ports = (int(kept.getsockname()[1]) for kept in self._kept)
-        self._verbs_port, self._probes_port, self._status_port = ports
+        self._verbs_port, self._probes_port, self._status_port, self._api_port = ports
+        self._aggregated = aggregated
         self._settings = settings
         self._set = {**self._own_settings(), **(set_ or {})}
         self._laid, self._tuned = settings, dict[str, Any]()
@@ -142,7 +147,9 @@ class Installation:
         return self
 
     def stop(self) -> None:
-        """Stops both programs, kube-scheduler first; the manifests stay."""
+        """Stops both programs, kube-scheduler first; the manifests stay, without the APIService."""
+        if self._aggregated and self.plane.apiserver.alive:
+            self.plane.kubectl("delete", "apiservice", API_SERVICE, "--ignore-not-found")
         for name in (f"{self.name}-kube-scheduler", self.name):
             if name in self.plane.programs:
                 self.plane.end(name)
@@ -215,6 +222,9 @@ class Installation:
             "probes.host": HOST,
             "probes.port": str(self._probes_port),
             "status.port": str(self._status_port),
+            "aggregation.serve": str(self._aggregated).lower(),
+            "aggregation.host": HOST,
+            "aggregation.port": str(self._api_port),
             "lease.follow": str(self._lease).lower(),
             "log.format": "json",
         }
@@ -223,6 +233,8 @@ class Installation:
     def _start(self) -> None:
         """One program starts beside the other, and beside the policies' coming into force; all are waited for."""
         applied = None if self._manifests is None else (self._manifests, apply(self.plane, self._manifests))
+        if self._aggregated:
+            self._register()
         started = [self._add_extender().start()]
         if applied is not None:
             until_in_force(self.plane, *applied)
@@ -230,6 +242,38 @@ class Installation:
             started.append(self._start_scheduler())
         for program in started:
             program.until_ready()
+        if self._aggregated:
+            condition = "--for=condition=Available"
+            self.plane.kubectl("wait", condition, "--timeout=90s", f"apiservice/{API_SERVICE}")
+
+    def _register(self) -> None:
+        """Makes the API server pass requests on to the extender on this machine.
+
+        Nothing routes a Service's address here, so the Service is another name of this machine.
+        """
+        service = {"name": "gangwright-api", "namespace": NAMESPACE}
+        self.plane.kubectl("-n", NAMESPACE, "delete", "service", service["name"], "--ignore-not-found")
+        documents = [
+            {
+                "apiVersion": "v1",
+                "kind": "Service",
+                "metadata": service,
+                "spec": {"type": "ExternalName", "externalName": "localhost"},
+            },
+            {
+                "apiVersion": "apiregistration.k8s.io/v1",
+                "kind": "APIService",
+                "metadata": {"name": API_SERVICE},
+                "spec": {
+                    "group": "status.gangwright.io",
+                    "version": "v1",
+                    "groupPriorityMinimum": 100,
+                    "versionPriority": 100,
+                    "service": {**service, "port": self._api_port},
+                },
+            },
+        ]
+        self.plane.apply(documents)
 
     def _start_scheduler(self) -> Program:
         return self.plane.start_scheduler(

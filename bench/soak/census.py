@@ -23,6 +23,7 @@ BOUNDED: Final[Mapping[str, int]] = {
     "engine._scores": 256,
     "engine.cycle._shapes": 1024,
     "engine.cycle.candidates._views": 164,
+    "engine.ledger.history": 4096,
     "engine.ledger.spared_owners": 1024,
     "engine.ledger.nodes._admits": 16_384,
     "engine.ledger.nodes._vectors": 4096,

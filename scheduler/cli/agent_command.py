@@ -17,10 +17,11 @@ def agent(
         typer.Option(metavar="PATH", help="Write the agent there as one file, and start nothing."),
     ] = None,
 ) -> None:
-    """Run a training as a worker of an ElasticJob; or write the agent as one file for images that have none.
+    """Run a training command as a worker of an ElasticJob.
 
-    What it must know it reads from the environment that the elastic master gives to a worker's pod. The file needs
-    Python 3.8 and nothing else: python agent.pyz -- python train.py.
+    With --install it writes the agent as one file, for images that have none. What it must know it reads from the
+    environment that the elastic master gives to a worker's pod. The file needs Python 3.8 and nothing else: python
+    agent.pyz -- python train.py.
     """
     if install is not None:
         if command:

@@ -1,7 +1,7 @@
 """The cluster as a document, read with the caller's own rights.
 
 Lives here: one reading of what the service watches, by the same intake, so that an object means the same to both.
-Never here: a judgement (`replay`). Why not ask the service alone: whoever may read pods and nodes gets an answer
+Never here: a judgement (`replay`). Why not ask the service alone: a person who may read pods and nodes gets an answer
 while Gangwright is away, too.
 """
 
@@ -50,10 +50,7 @@ UNREADY: Final = f"leads and is not ready, so nothing happens until it is: kubec
 LEASE: Final = LeaseName(HOME, "gangwright")
 """Whose kube-scheduler holds it acts."""
 
-ELSEWHERE: Final = (
-    "without that right the status service answers list, queue, explain, nodes and simulate: "
-    "--server pod, or a URL"
-)
+ELSEWHERE: Final = "without that right the status service answers list, queue, explain, nodes and simulate: leave out --offline"
 
 
 class _ConfigMap(msgspec.Struct):
@@ -146,10 +143,11 @@ async def _leader(client: Client) -> str:
     return lease.spec.holder.rpartition("_")[0]
 
 
-async def policy(client: Client, file: Path | None) -> Policy:
-    """The policy of the file, or of the cluster's Gangwright; the defaults where that cannot be read, which is said.
+async def policy(client: Client, file: Path | None, *, said: bool = True) -> Policy:
+    """The policy of the file, or of the cluster's Gangwright; the defaults where that cannot be read.
 
-    The caller's own environment variables change none of them: they are not the service's.
+    said: whether it is noted that they are assumed, as the answer hangs on them. The caller's own environment variables
+    change none of them: they are not the service's.
     """
     if file is not None:
         return load(file, environ={}, warn=screen.note).policy
@@ -162,9 +160,10 @@ async def policy(client: Client, file: Path | None) -> Policy:
     if own:
         newest = max(own, key=lambda each: each.metadata.creation_timestamp or "")
         return load(text=newest.data.get("settings.yaml", ""), environ={}, warn=screen.note).policy
-    screen.note(
-        f"the cluster's settings of Gangwright are not known ({why}): defaults assumed, see --settings"
-    )
+    if said:
+        screen.note(
+            f"the cluster's settings of Gangwright are not known ({why}): defaults assumed, see --settings"
+        )
     return Policy()
 
 

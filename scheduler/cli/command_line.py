@@ -6,7 +6,7 @@
 import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
-from typing import Final
+from typing import Annotated, Final
 
 import typer
 
@@ -16,8 +16,8 @@ from scheduler.cli.commands import OPERATION, Commands
 
 NEXT: Final = (
     (errors.Unreachable, "is the cluster up, and is this the right --context? Try: kubectl cluster-info"),
-    (errors.Unauthorized, "your credentials were not believed; log in to the cluster again"),
-    (errors.Conflict, "somebody else applied some of these fields; submit --force-conflicts takes them over"),
+    (errors.Unauthorized, "authentication failed; log in to the cluster again"),
+    (errors.Conflict, "another manager owns some of these fields; submit --force-conflicts takes them over"),
     (
         errors.Forbidden,
         "ask an administrator for this right; see what you may do with: kubectl auth can-i --list",
@@ -25,23 +25,38 @@ NEXT: Final = (
 )
 """What to do next, by error; the first that fits counts."""
 
-_EXITS: Final = "Ends with 0 when done or the answer is yes, 1 when it is no or nothing was found, 2 when something is wrong."
+_EXITS: Final = "Exit codes: 0 success, 1 negative result (would wait, not found), 2 error."
 
 app = typer.Typer(
     cls=Commands,
     name="gangwright",
-    help="Whole gangs, placed through a stock kube-scheduler.",
+    help="Gang scheduling for Kubernetes, on the stock kube-scheduler.",
     epilog=_EXITS,
     no_args_is_help=True,
     context_settings={"help_option_names": ["--help", "-h"]},
     pretty_exceptions_show_locals=False,
 )
-app.callback()(lambda: None)  # or typer would take the one command that is registered for the whole program
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        print(scheduler.__version__)
+        raise typer.Exit
+
+
+@app.callback()  # without it typer would take the one command that is registered for the whole program
+def gangwright(
+    _version: Annotated[
+        bool,
+        typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and exit."),
+    ] = False,
+) -> None:
+    """Options before the command."""
 
 
 @app.command(rich_help_panel=OPERATION)
 def version() -> None:
-    """Say which version this is."""
+    """Print the version."""
     print(scheduler.__version__)
 
 

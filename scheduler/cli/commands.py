@@ -19,53 +19,111 @@ OPERATION: Final = "To run it"
 
 
 class Row(NamedTuple):
-    """A command: its name, the module of this room and the function that it is, its panel, and what it does."""
+    """A command: its name, the module of this room and the function that it is, its panel, what it does in at most 60
+    characters, and how it is used.
+    """
 
     name: str
     module: str
     function: str
     panel: str
     says: str
+    examples: tuple[str, ...] = ()
 
 
 # fmt: off
 TABLE: Final = (
-    Row("list", "gangs", "list_", PEOPLE, "Show the gangs: place in the queue, state, reason, how long they wait, when they start."),
-    Row("queue", "gangs", "queue", PEOPLE, "Show who waits, in the order in which gangs are asked about, and why."),
-    Row("explain", "gangs", "explain", PEOPLE, "Say why a gang is where it is, what it lacks, and where its members are."),
-    Row("nodes", "nodes_command", "nodes", PEOPLE, "Show the nodes: a map of racks, the free shapes, and how broken up the free room is."),
-    Row("simulate", "simulate", "simulate", PEOPLE, "Say whether a job would start now, where, and what it lacks otherwise; or decide on a snapshot again."),
-    Row("submit", "submit", "submit", PEOPLE, "Check a job's labels and annotations, say what is missing, and apply it."),
-    Row("logs", "logs", "logs", PEOPLE, "Show the logs of all members of a gang, merged as they come, each line with its worker's name."),
-    Row("suspend", "jobs", "suspend", PEOPLE, "Suspend the Jobs, JobSets and ElasticJobs of a gang: its pods are deleted, and its room is free for others."),
-    Row("resume", "jobs", "resume", PEOPLE, "Resume the Jobs, JobSets and ElasticJobs of a gang: its pods are made again, and wait in the queue like all."),
-    Row("resize", "jobs", "resize", PEOPLE, "Set how many workers an elastic job has, within its bounds, or let its policy decide again."),
-    Row("drain", "drain_command", "drain", PEOPLE, "Move gangs away from a node; none is taken below its quorum, and none whose new seats were not found first."),
-    Row("defrag", "defrag", "defrag", PEOPLE, "Show which gangs could move so that the first gang that waits has room; with --yes, move them."),
-    Row("ui", "ui", "ui", PEOPLE, "Open the status page in a browser, with the credentials of your kubeconfig."),
-    Row("snapshot", "snapshot_command", "snapshot", PEOPLE, "Write all that decides about placement as JSON to standard output: gangwright snapshot > s.json."),
-    Row("serve", "daemon", "serve", OPERATION, "Answer kube-scheduler's verbs, plan gangs, and write their seats."),
-    Row("agent", "agent_command", "agent", OPERATION, "Run a training as a worker of an ElasticJob; or write the agent as one file for images that have none."),
-    Row("elastic", "daemon", "elastic", OPERATION, "Look after ElasticJobs: make and remove their workers, decide their sizes, and let workers meet."),
-    Row("ungate", "ungate", "ungate", OPERATION, "Remove the gate gangwright.io/planned from every pod that has it."),
+    Row("list", "gangs", "list_", PEOPLE, "List gangs: place, state, GPUs, wait and expected start.", (
+        "gangwright list -A",
+        "gangwright list --pending -o wide",
+        "gangwright list -l team=vision --sort gpus",
+        "gangwright list -w",
+    )),
+    Row("queue", "gangs", "queue", PEOPLE, "List pending gangs in queue order, each with its reason.", (
+        "gangwright queue",
+        "gangwright queue -o json",
+    )),
+    Row("explain", "gangs", "explain", PEOPLE, "Explain why a gang waits, and what would let it start.", (
+        "gangwright explain train",
+        "gangwright explain team-a/train -o yaml",
+    )),
+    Row("nodes", "nodes_command", "nodes", PEOPLE, "Show nodes by rack, free capacity and fragmentation.", (
+        "gangwright nodes",
+        "gangwright nodes -o wide",
+    )),
+    Row("shares", "shares_command", "shares", PEOPLE, "Show what each namespace uses, borrows and may use at most.", (
+        "gangwright shares",
+        "gangwright shares -o wide",
+    )),
+    Row("history", "history_command", "history", PEOPLE, "List gangs that ended: wait, run time and GPU hours.", (
+        "gangwright history",
+        "gangwright history -A --limit 100",
+    )),
+    Row("simulate", "simulate", "simulate", PEOPLE, "Check whether a job would start now; change nothing.", (
+        "gangwright simulate -f job.yaml",
+        "gangwright simulate -f - -n team-a -o json < job.yaml",
+        "gangwright simulate --snapshot s.json --trace",
+    )),
+    Row("submit", "submit", "submit", PEOPLE, "Check a job's manifests, then apply them.", (
+        "gangwright submit -f job.yaml --dry-run",
+        "gangwright submit -f job.yaml --wait --timeout 1h",
+    )),
+    Row("logs", "logs", "logs", PEOPLE, "Show the logs of all members of a gang as one stream.", (
+        "gangwright logs train -f",
+        "gangwright logs team-a/train --tail 10 --since 5m",
+    )),
+    Row("suspend", "jobs", "suspend", PEOPLE, "Suspend the Jobs, JobSets and ElasticJobs of a gang.", (
+        "gangwright suspend train",
+        "gangwright suspend team-a/train",
+    )),
+    Row("resume", "jobs", "resume", PEOPLE, "Resume the Jobs, JobSets and ElasticJobs of a gang.", (
+        "gangwright resume train",
+        "gangwright resume team-a/train",
+    )),
+    Row("resize", "jobs", "resize", PEOPLE, "Set the number of workers of an ElasticJob.", (
+        "gangwright resize resnet 4",
+        "gangwright resize team-a/resnet auto",
+    )),
+    Row("drain", "drain_command", "drain", PEOPLE, "Move gangs off a cordoned node, onto seats found first.", (
+        "kubectl cordon node-1",
+        "gangwright drain node-1 --wait --timeout 30m",
+    )),
+    Row("defrag", "defrag", "defrag", PEOPLE, "Show, or make, moves that give the first waiting gang room.", (
+        "gangwright defrag",
+        "gangwright defrag --yes",
+    )),
+    Row("ui", "ui", "ui", PEOPLE, "Open the status page in a browser, as you.", (
+        "gangwright ui",
+        "gangwright ui --no-browser",
+    )),
+    Row("snapshot", "snapshot_command", "snapshot", PEOPLE, "Write the scheduling state as JSON, for simulate.", (
+        "gangwright snapshot > s.json",
+        "gangwright snapshot --redact > s.json",
+    )),
+    Row("serve", "daemon", "serve", OPERATION, "Run the extender: plan gangs and answer kube-scheduler.", (
+        "gangwright serve --settings settings.yaml",
+        "gangwright serve --set probes.port=0",
+    )),
+    Row("agent", "agent_command", "agent", OPERATION, "Run a training command as a worker of an ElasticJob.", (
+        "gangwright agent -- python train.py",
+        "gangwright agent --install agent.pyz",
+    )),
+    Row("elastic", "daemon", "elastic", OPERATION, "Run the master of ElasticJobs.", (
+        "gangwright elastic --settings settings.yaml",
+        "gangwright elastic --set elastic.leaseName=mine",
+    )),
+    Row("ungate", "ungate", "ungate", OPERATION, "Remove Gangwright's gate from waiting pods.", (
+        "gangwright ungate --all --dry-run",
+        "gangwright ungate -n team-a",
+    )),
 )
 
 BEHIND: Final = frozenset([
-    "-A", "--all-namespaces", "--context", "--kubeconfig", "-n", "--namespace", "-o", "--output", "--server", "--settings",
+    "-A", "--all-namespaces", "--context", "--kubeconfig", "-n", "--namespace", "-o", "--offline", "--output", "--server",
+    "--settings",
 ])
 """Options of commands that other programs take before the command, too."""
 # fmt: on
-
-
-class Loaded(TyperCommand):
-    """A command as it is; before it runs, log lines get the form that a person reads."""
-
-    def invoke(self, ctx: Any) -> Any:
-        from scheduler.settings import Log, LogFormat, LogLevel
-        from scheduler.telemetry import log
-
-        log.configure(Log(level=LogLevel.WARNING, format=LogFormat.CONSOLE))
-        return super().invoke(ctx)
 
 
 class Named(TyperCommand):
@@ -84,7 +142,8 @@ def load(row: Row) -> Any:
     """The command itself."""
     function = getattr(import_module(f"scheduler.cli.{row.module}"), row.function)
     alone = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)
-    alone.command(row.name, cls=Loaded, help=_flowing(function), rich_help_panel=row.panel)(function)
+    said = [_flowing(function), *(["\n  ".join(("Examples:", *row.examples))] if row.examples else [])]
+    alone.command(row.name, help="\n\n".join(said), rich_help_panel=row.panel)(function)
     return typer.main.get_command(alone)
 
 

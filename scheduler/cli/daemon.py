@@ -34,7 +34,7 @@ _log = structlog.get_logger("serve")
 
 
 def serve(settings: SettingsFile = None, set_: Flags = None) -> None:
-    """Answer kube-scheduler's verbs, plan gangs, and write their seats.
+    """Run the extender: plan gangs and answer kube-scheduler.
 
     Prints one line of JSON with the addresses of verbs, probes and status once they are open.
     """
@@ -49,9 +49,10 @@ def serve(settings: SettingsFile = None, set_: Flags = None) -> None:
 
 
 def elastic(settings: SettingsFile = None, set_: Flags = None) -> None:
-    """Look after ElasticJobs: make and remove their workers, decide their sizes, and let workers meet.
+    """Run the master of ElasticJobs.
 
-    Prints one line of JSON with the addresses of rendezvous and probes once it holds the Lease and they are open.
+    It creates and removes their workers, decides their sizes, and lets workers meet. Prints one line of JSON with the
+    addresses of rendezvous and probes once it holds the Lease and they are open.
     """
     from scheduler.elastic.controller.elastic_master import run
 

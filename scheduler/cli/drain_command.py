@@ -1,14 +1,14 @@
 """`gangwright drain`: gangs move away from a node, onto seats that were found first."""
 
 import time
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Final
 
 import typer
 
 from scheduler import errors
 from scheduler.cli import screen
-from scheduler.cli.options import NO, OK, Context, Form, Kubeconfig, Reach, Settings, Shown, duration_of
-from scheduler.cli.status_client import POD, RefusedError, StatusClient
+from scheduler.cli.options import NO, OK, Context, Form, Kubeconfig, Reach, Server, Shown, duration_of
+from scheduler.cli.status_client import MissingServiceError, RefusedError, StatusClient
 from scheduler.clock import steady
 from scheduler.status.schemas import DrainAnswer, Move
 
@@ -26,18 +26,6 @@ FOR_GOOD: Final = frozenset({400, 401, 403, 404})
 """Answers of the service that asking again does not change: it may not be done, or there is no such node."""
 
 
-Service: TypeAlias = Annotated[
-    str,
-    typer.Option(
-        "--server",
-        envvar="GANGWRIGHT_SERVER",
-        metavar="URL|pod",
-        help="Where the status service is: at this URL, or, with the word pod, in its Pod through the API server.",
-    ),
-]
-"""As other commands have it, but that nobody else can answer."""
-
-
 def drain(
     node: Annotated[str, typer.Argument(help="The node.")],
     wait: Annotated[
@@ -47,15 +35,14 @@ def drain(
     output: Shown = Form.TABLE,
     kubeconfig: Kubeconfig = "",
     context: Context = "",
-    settings: Settings = None,
-    server: Service = POD,
+    server: Server = "",
 ) -> None:
-    """Move gangs away from a node; none is taken below its quorum, and none whose new seats were not found first.
+    """Move gangs off a cordoned node, onto seats found first.
 
-    The status service does it, with your rights. Ends with 0 when nothing of ours is left on the node, with 1 while
-    something is.
+    No gang is taken below its quorum. The status service moves them, with your rights. Ends with 0 when nothing of ours
+    is left on the node, with 1 while something is.
     """
-    remote = StatusClient(Reach(kubeconfig, context, settings, server or POD))
+    remote = StatusClient(Reach(kubeconfig, context, server=server), advice="")
     until = steady() + (duration_of("--timeout", timeout) if wait else 0.0)
     answer = remote.drain(node)
     told: list[Move] = []
@@ -69,7 +56,7 @@ def drain(
 
 
 def _again(remote: StatusClient, node: str, until: float) -> DrainAnswer:
-    """The next answer of a service that answered before. One that begins anew is waited for: it forgets the seats that
+    """The next answer of a service that answered before. One that starts again is waited for: it forgets the seats that
     it kept, and goes on when it is asked.
     """
     told = ""
@@ -87,7 +74,7 @@ def _again(remote: StatusClient, node: str, until: float) -> DrainAnswer:
 
 def _passes(error: errors.GangwrightError) -> bool:
     """It may be different a moment later."""
-    if isinstance(error, RefusedError):
+    if isinstance(error, RefusedError | MissingServiceError):
         return error.status not in FOR_GOOD
     return not isinstance(error, errors.Forbidden | errors.Unauthorized)
 

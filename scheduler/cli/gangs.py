@@ -1,18 +1,22 @@
 """`gangwright list`, `queue` and `explain`: where gangs stand, and why.
 
-The status service that was named answers, or this program, from what its caller may read.
+The status service answers, or with --offline this program, from what its caller may read.
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
+from urllib.parse import quote
 
 import msgspec
 import typer
-from rich.text import Text
+from rich.table import Table
 
-from scheduler.cli import screen
+from scheduler.cli import gang_table, screen
+from scheduler.cli.gang_table import Order, lasting, ordered, starts
 from scheduler.cli.options import (
     NO,
     Context,
@@ -21,6 +25,7 @@ from scheduler.cli.options import (
     GangName,
     Kubeconfig,
     Namespace,
+    Offline,
     Reach,
     Server,
     Settings,
@@ -28,30 +33,25 @@ from scheduler.cli.options import (
     scope,
     split,
 )
-from scheduler.cli.screen import span
-from scheduler.errors import KubeError
-from scheduler.status.schemas import Forecast, GangDetail, GangRow, MemberRow, PreemptedRow
+from scheduler.cli.screen import by_gang, span
+from scheduler.errors import KubeError, SettingsError
+from scheduler.model import names
+from scheduler.objects import labels
+from scheduler.status.schemas import GangDetail, GangRow, MemberRow, PreemptedRow
 
 if TYPE_CHECKING:
     from scheduler.cli.offline_answers import OfflineAnswers
     from scheduler.cli.status_client import StatusClient
     from scheduler.elastic.job.status import Status
 
-COLOURS: Final = {
-    "running": "green",
-    "bound": "green",
-    "held": "cyan",
-    "waiting": "yellow",
-    "gathering": "yellow",
-    "refused": "red",
-    "leaving": "dim",
-    "suspended": "dim",
-    "over": "dim",
-}
-"""By state, beside the word: nothing is told by colour alone."""
+WARNING: Final = "Warning"
+"""The reason of a notice that tells what will not work as asked, such as a quorum beyond a ResourceQuota."""
 
 PATIENCE: Final = 10.0
 """Seconds after which a gang that finds room at once should have been given it: the service plans within one."""
+
+PREEMPTS: Final = {"waiting": "would preempt", "freeing": "is preempting"}
+"""What a gang does with its victims, by its state; in any later one it has preempted them."""
 
 _WHY_NOT: Final = (
     "does Gangwright run, and may it write? See its events with kubectl describe pod, "
@@ -59,23 +59,71 @@ _WHY_NOT: Final = (
 )
 
 
+Labels: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--selector",
+        "-l",
+        help="Only gangs whose first pod has these labels: KEY, !KEY, KEY=VALUE or KEY!=VALUE, joined by commas. "
+        "Only the status service knows them.",
+    ),
+]
+
+
 def list_(
     namespace: Namespace = "",
     everywhere: Everywhere = False,
+    selector: Labels = "",
+    pending: Annotated[
+        bool,
+        typer.Option(
+            "--pending", help="Only gangs that wait, in queue order; last those that cannot be placed."
+        ),
+    ] = False,
+    sort: Annotated[
+        Order, typer.Option("--sort", help="What to sort by. Of numbers and times the largest come first.")
+    ] = Order.PLACE,
+    watch: Annotated[
+        bool,
+        typer.Option("--watch", "-w", help="Ask the status service again every 2 seconds, until Ctrl-C."),
+    ] = False,
     output: Shown = Form.TABLE,
     kubeconfig: Kubeconfig = "",
     context: Context = "",
     settings: Settings = None,
     server: Server = "",
+    offline: Offline = False,
 ) -> None:
-    """Show the gangs: place in the queue, state, reason, how long they wait, when they start."""
-    reach = Reach(kubeconfig, context, settings, server)
+    """List gangs: place, state, GPUs, wait and expected start.
+
+    GPUS is held/wanted; of a gang without GPUs all its devices count. MEMBERS is bound/required, and +N members beyond
+    the quorum. `-o wide` adds owner, priority and message. A gang has the labels of its first pod; gangs without pods,
+    and gangs whose names you may not read, have none.
+    """
+    if watch and output in {Form.JSON, Form.YAML}:
+        raise SettingsError("--watch", output.value, "only tables are watched: leave -o or --watch out")
+    terms = "".join(selector.split())
+    if terms and not re.fullmatch(names.LABEL_SELECTOR, terms):
+        raise SettingsError(
+            "--selector", selector, "write KEY, !KEY, KEY=VALUE or KEY!=VALUE, joined by commas"
+        )
+    reach = Reach(kubeconfig, context, settings, server, offline)
     within = scope(reach, namespace, everywhere=everywhere)
     answers = source(reach)
-    rows = sorted(answers.gangs(within or None), key=_place)
+
+    def ask() -> list[GangRow]:
+        if not pending:
+            return ordered(answers.gangs(within or None, terms), sort)
+        rows = [row for row in answers.queue(terms) if within in {"", row.namespace}]
+        return rows if sort is Order.PLACE else ordered(rows, sort)
+
+    if watch:
+        _follow(answers, ask, wide=output is Form.WIDE, everywhere=everywhere)
+        return
+    rows = ask()
     if screen.document(rows, output):
         return
-    _show(rows, answers.now, wide=output is Form.WIDE, everywhere=everywhere)
+    screen.show(gang_table.grid(rows, answers.now, wide=output is Form.WIDE, everywhere=everywhere))
     _warn(answers)
     if any(row.state == "suspended" for row in rows):
         screen.note(
@@ -83,7 +131,35 @@ def list_(
             "to go on: gangwright resume NAMESPACE/GANG"
         )
     if not rows:
-        screen.note(f"no gangs in {f'namespace {within}; -A shows all' if within else 'this cluster'}")
+        kind = "pending gangs" if pending else "gangs"
+        screen.note(f"no {kind} in {f'namespace {within}; -A shows all' if within else 'this cluster'}")
+
+
+def _follow(
+    answers: "OfflineAnswers | StatusClient",
+    ask: Callable[[], list[GangRow]],
+    *,
+    wide: bool,
+    everywhere: bool,
+) -> None:
+    from scheduler.cli.live_table import follow
+    from scheduler.cli.status_client import StatusClient  # late: help comes without the Kubernetes client
+
+    if not isinstance(answers, StatusClient):
+        remedy = "only the status service is asked again and again: let it answer, or leave --watch out"
+        raise SettingsError("--watch", "offline", remedy)
+    told = ""
+
+    def look() -> tuple[Table, object]:
+        nonlocal told
+        rows = ask()
+        away = answers.away()
+        if away and away != told:
+            screen.note(away)
+        told = away
+        return gang_table.grid(rows, answers.now, wide=wide, everywhere=everywhere), lasting(rows)
+
+    follow(look)
 
 
 def queue(
@@ -92,19 +168,23 @@ def queue(
     context: Context = "",
     settings: Settings = None,
     server: Server = "",
+    offline: Offline = False,
 ) -> None:
-    """Show who waits, in the order in which gangs are asked about, and why.
+    """List pending gangs in queue order, each with its reason.
 
-    Behind those that have a place come gangs that cannot be seated yet: their members are missing, or they are refused.
+    The same as `list --pending -A -o wide`.
     """
-    answers = source(Reach(kubeconfig, context, settings, server))
-    rows = answers.queue()
-    if screen.document(rows, output):
-        return
-    _show(rows, answers.now, wide=True, everywhere=True)
-    _warn(answers)
-    if not rows:
-        screen.note("nobody waits")
+    shown = Form.WIDE if output is Form.TABLE else output
+    list_(
+        everywhere=True,
+        pending=True,
+        output=shown,
+        kubeconfig=kubeconfig,
+        context=context,
+        settings=settings,
+        server=server,
+        offline=offline,
+    )
 
 
 def explain(
@@ -115,12 +195,14 @@ def explain(
     context: Context = "",
     settings: Settings = None,
     server: Server = "",
+    offline: Offline = False,
 ) -> None:
-    """Say why a gang is where it is, what it lacks, and where its members are.
+    """Explain why a gang waits, and what would let it start.
 
-    Ends with 1 when there is no such gang.
+    It shows what the gang lacks, which pods it would preempt, and where its members are. Ends with 1 when there is no
+    such gang.
     """
-    reach = Reach(kubeconfig, context, settings, server)
+    reach = Reach(kubeconfig, context, settings, server, offline)
     inside, name = split(gang, namespace, reach)
     answers = source(reach)
     found = answers.gang(inside, name)
@@ -130,14 +212,17 @@ def explain(
     if screen.document(found, output):
         return
     tell(found, answers.now, answers.seats(inside, name), _elastic(reach, inside, name))
-    if not _warn(answers) and not server and _is_overdue(found.gang):
+    if not _warn(answers) and offline and _is_overdue(found.gang):
         screen.note(f"there is room, and nothing happened for {span(found.gang.wait_seconds)}: {_WHY_NOT}")
 
 
 def source(reach: Reach) -> "OfflineAnswers | StatusClient":
-    """Who answers: the cluster is read at once, the service only when it is asked."""
-    if reach.server:
-        from scheduler.cli.status_client import StatusClient  # late: help comes without the Kubernetes client
+    """What answers: the service, which is asked when something is, or the cluster, which is read at once.
+
+    Raises SettingsError for options that contradict each other.
+    """
+    if not reach.is_offline():
+        from scheduler.cli.status_client import StatusClient  # late: help comes without it
 
         return StatusClient(reach)
     from scheduler.cli import cluster_document
@@ -148,11 +233,10 @@ def source(reach: Reach) -> "OfflineAnswers | StatusClient":
 
 
 def _warn(answers: "OfflineAnswers | StatusClient") -> bool:
-    """What is shown comes to nothing while nobody acts: whether that is so, and it was said."""
-    away = answers.away()
-    if away:
-        screen.note(away)
-    return bool(away)
+    """Say what limits the answer; whether nothing comes of what is shown, as no replica acts."""
+    for text in answers.notes():
+        screen.note(text)
+    return bool(answers.away())
 
 
 def _none(answers: "OfflineAnswers | StatusClient", reach: Reach, inside: str, name: str) -> None:
@@ -170,38 +254,42 @@ def _none(answers: "OfflineAnswers | StatusClient", reach: Reach, inside: str, n
         gang = max(whole, key=len)
         screen.note(f"{said}; a pod of a gang? Then: gangwright explain {inside}/{gang}")
         return
-    if not reach.server:
-        from scheduler.cli.jobs import sleeping  # late: help comes without the Kubernetes client
+    from scheduler.cli.jobs import sleeping  # late: help comes without the Kubernetes client
 
-        if asleep := asyncio.run(sleeping(reach, inside, name)):
-            screen.note(
-                f"{asleep[0]} is suspended, so it has no pods; to go on: gangwright resume {inside}/{name}"
-            )
-            return
+    if asleep := asyncio.run(sleeping(reach, inside, name)):
+        screen.note(
+            f"{asleep[0]} is suspended, so it has no pods; to go on: gangwright resume {inside}/{name}"
+        )
+        return
     screen.note(f"{said}; `gangwright list -A` names all")
 
 
-def _elastic(reach: Reach, inside: str, name: str) -> "Status | None":
-    """The status of the ElasticJob of this name: nodes and pods alone do not tell why a worker was lost.
+def _elastic(reach: Reach, namespace: str, name: str) -> "Status | None":
+    """The status of the ElasticJob of this name, which tells why a worker was lost: nodes and pods alone do not.
 
-    None where there is none that can be read. The status service is not asked for it.
+    Read with the caller's own rights, as the status service does not know it. None where there is none that can be read.
     """
-    return None if reach.server else asyncio.run(_elastic_status(reach, inside, name))
+    from scheduler.kube.credentials import find_access  # late: a list comes without them
+    from scheduler.kube.http_connection import HttpConnection, api_server
 
+    async def reached() -> HttpConnection:
+        return await api_server(await find_access(reach.kubeconfig, reach.context))
 
-async def _elastic_status(reach: Reach, namespace: str, name: str) -> "Status | None":
-    from scheduler.elastic.controller.requests import (
-        JOBS,
-        inside,
-    )  # late: help comes without the Kubernetes client
-    from scheduler.elastic.job.status_json import UnreadableStatus, decode_status
+    path = f"/apis/{labels.OURS}v1alpha1/namespaces/{quote(namespace)}/elasticjobs/{quote(name)}"
+    try:
+        server = asyncio.run(reached())
+        answer = server.ask("GET", path)
+        server.close()
+    except KubeError:
+        return None
+    if answer.status != HTTPStatus.OK:
+        return None
+    from scheduler.elastic.job.status_json import UnreadableStatus, decode_status  # late: it loads numpy
 
-    async with await reach.client() as client:
-        try:
-            job = await client.request("GET", inside(JOBS, namespace, name))
-            return decode_status(msgspec.json.decode(job, type=dict).get("status"))
-        except (KubeError, msgspec.MsgspecError, UnreadableStatus):
-            return None
+    try:
+        return decode_status(msgspec.json.decode(answer.body, type=dict).get("status"))
+    except (msgspec.MsgspecError, UnreadableStatus):
+        return None
 
 
 def _elastic_words(own: "Status | None", now: float) -> Iterator[str]:
@@ -214,11 +302,6 @@ def _elastic_words(own: "Status | None", now: float) -> Iterator[str]:
         yield f"node {bar.node} failed {bar.failures}×{avoided}: {bar.why}"
 
 
-def _place(row: GangRow) -> tuple[bool, int, str, str]:
-    """Who waits first, in order; all others by name."""
-    return row.position is None, row.position or 0, row.namespace or "", row.name or row.id
-
-
 def _is_overdue(row: GangRow) -> bool:
     """This program finds room for the gang at once, and the service has not used it."""
     from scheduler.cli.offline_answers import AT_ONCE  # late: help comes without numpy
@@ -226,45 +309,12 @@ def _is_overdue(row: GangRow) -> bool:
     return row.state == "waiting" and AT_ONCE in (row.message or "") and (row.wait_seconds or 0.0) > PATIENCE
 
 
-def _show(rows: Iterable[GangRow], now: float, *, wide: bool, everywhere: bool) -> None:
-    head = ["PLACE", *(["NAMESPACE"] if everywhere else []), "GANG", "STATE", "MEMBERS", "WAITED", "STARTS"]
-    head += ["REASON", *(["PRIORITY", "MESSAGE"] if wide else [])]
-    screen.table(head, (_cells(row, now, wide=wide, everywhere=everywhere) for row in rows))
-
-
-def _cells(row: GangRow, now: float, *, wide: bool, everywhere: bool) -> list[str | Text]:
-    cells: list[str | Text] = [str(row.position or "-")]
-    cells += [row.namespace or "(hidden)"] if everywhere else []
-    state = Text(screen.printable(row.state), style=COLOURS.get(row.state, ""))
-    cells += [row.name or row.id, state, _count(row), span(row.wait_seconds)]
-    cells += [starts(row.forecast, now), row.reason or "-"]
-    return [*cells, "-" if row.priority is None else str(row.priority), row.message or "-"] if wide else cells
-
-
-def _count(row: GangRow) -> str:
-    """Bound of quorum, and how many members there are beyond it."""
-    needed = row.members.needed
-    if needed is None:
-        return f"{row.members.present}/?"
-    beyond = row.members.present - needed
-    return f"{row.members.bound}/{needed}" + (f"+{beyond}" if beyond > 0 else "")
-
-
-def starts(forecast: Forecast | None, now: float) -> str:
-    """When, from now on, with the bounds that hold in four of five cases."""
-    if forecast is None:
-        return "-"
-    middle, low, high = (max(0.0, time - now) for time in (forecast.middle, forecast.low, forecast.high))
-    if high <= 0:
-        return "now"
-    return f"in {span(middle)} ({span(low)} … {span(high)})"
-
-
 def tell(found: GangDetail, now: float, seats: dict[str, str], own: "Status | None" = None) -> None:
     """All about one gang, for reading. own: the status of the ElasticJob that it is."""
     row = found.gang
     screen.line(
-        f"{row.namespace}/{row.name} is {row.state}: {row.reason or 'not judged'}", COLOURS.get(row.state, "")
+        f"{row.namespace}/{row.name} is {row.state}: {row.reason or 'not judged'}",
+        gang_table.COLORS.get(row.state, ""),
     )
     if row.message:
         screen.line(f"  {row.message}")
@@ -279,23 +329,24 @@ def tell(found: GangDetail, now: float, seats: dict[str, str], own: "Status | No
 
         blocked = ruled_out(short.blocked)
         best = f"the best {short.level}, {short.domain}, has" if short.domain else "there is"
-        screen.line(f"  lacks: {short.needed} × {short.demand}; {best} room for {short.best}")
+        screen.line(f"  missing: {short.needed} × {short.demand}; {best} room for {short.best}")
         if blocked:
             screen.line(f"  in the way: {blocked}")
     for near in (one for one in found.nearest if one.best):
         said = f"  nearest {near.level}, {near.domain}, has room for"
         screen.line(f"{said} {near.best} of {near.needed} × {near.demand}")
     if found.behind is not None:
-        start = span(max(0.0, found.behind.start - now))
-        screen.line(f"  the room is reserved for: {screen.gang_name(found.behind)}, in {start}")
+        start = found.behind.start - now
+        when = f"it starts in about {span(start)}" if start > 0 else "it starts when its victims have left"
+        screen.line(f"  room is kept for: {screen.gang_name(found.behind)}, ahead of this gang; {when}")
+    for notice in (own for own in found.notices if own.reason == WARNING):
+        screen.line(f"  warning: {notice.message}")
     if found.refusal is not None:
-        screen.line(f"  to mend: {found.refusal.field} = {found.refusal.value}: {found.refusal.remedy}")
-    for victim in found.victims:
-        said = f"  would take the room of: {screen.gang_name(victim)}"
-        screen.line(f"{said} ({victim.pods} pods, {victim.way}, {victim.kind})")
-    for victim in () if found.victims else found.would_cost:
-        said = f"  if it might preempt, this would cost: {screen.gang_name(victim)}"
-        screen.line(f"{said} ({victim.pods} pods, {victim.kind})")
+        screen.line(f"  fix: {found.refusal.field} = {found.refusal.value}: {found.refusal.remedy}")
+    does = PREEMPTS.get(row.state, "preempted") if found.victims else "with preemption allowed, would preempt"
+    for victim in by_gang(found.victims or found.would_cost):
+        pods = f"{victim.pods} pod{'' if victim.pods == 1 else 's'}"
+        screen.line(f"  {does}: {screen.gang_name(victim)} ({pods}, {victim.kind}, {victim.way})")
     print()
     head = ("MEMBER", "STATE", "PHASE", "NODE", "ROLE", "NOTES")
     words = {worker.name: worker.reason for worker in own.members} if own else {}
@@ -312,7 +363,7 @@ def _facts(found: GangDetail, now: float) -> Iterator[tuple[str, str]]:
         yield "starts", starts(row.forecast, now)
     yield (
         "members",
-        f"{count.present} there, {count.needed or '?'} needed, {count.bound} bound, {count.running} running",
+        f"{count.present} created, {count.needed or '?'} required, {count.bound} scheduled, {count.running} running",
     )
     yield "priority", str(row.priority)
     yield "placement", f"{wishes.strategy}, {wishes.level}, {'required' if wishes.required else 'preferred'}"

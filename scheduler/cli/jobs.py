@@ -7,13 +7,13 @@ workers of an elastic job. Never here: a pod.
 import asyncio
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
 import typer
 
 from scheduler.cli import manifest_pods, screen
-from scheduler.cli.options import NO, Context, GangName, Kubeconfig, Namespace, Reach, split
+from scheduler.cli.options import NO, Context, GangName, Kubeconfig, Namespace, Reach, known, split
 from scheduler.elastic.controller.requests import JOBS, inside
 from scheduler.elastic.job.validation import policy_of
 from scheduler.errors import Forbidden, KubeError, NotFound, SettingsError
@@ -31,6 +31,10 @@ KINDS: Final = {
 }
 """What can be suspended, and where it is. A Job that a JobSet owns is the JobSet's business."""
 
+ElasticJobName: TypeAlias = Annotated[
+    str,
+    typer.Argument(metavar="[NAMESPACE/]JOB", help="The ElasticJob.", autocompletion=known("gangs")),
+]
 AUTO: Final = "auto"
 MOST: Final = 10_000
 """Workers of one job; the bound of `spec.workers`."""
@@ -51,10 +55,10 @@ class Maker:
 def suspend(
     gang: GangName, namespace: Namespace = "", kubeconfig: Kubeconfig = "", context: Context = ""
 ) -> None:
-    """Suspend the Jobs, JobSets and ElasticJobs of a gang: its pods are deleted, and its room is free for others.
+    """Suspend the Jobs, JobSets and ElasticJobs of a gang.
 
-    An ElasticJob saves a checkpoint first, where its spec says one. A Job that Gangwright has suspended so that another
-    gang had room stays suspended from now on.
+    Its pods are deleted, and their resources are free for others. An ElasticJob saves a checkpoint first, where its
+    spec says one. A Job that Gangwright has suspended so that another gang had room stays suspended from now on.
 
     Ends with 1 when the gang has none, which cannot be suspended then.
     """
@@ -64,7 +68,10 @@ def suspend(
 def resume(
     gang: GangName, namespace: Namespace = "", kubeconfig: Kubeconfig = "", context: Context = ""
 ) -> None:
-    """Resume the Jobs, JobSets and ElasticJobs of a gang: its pods are made again, and wait in the queue like all."""
+    """Resume the Jobs, JobSets and ElasticJobs of a gang.
+
+    Its pods are recreated, and wait in the queue like all others.
+    """
     _set(gang, namespace, Reach(kubeconfig, context), suspended=False)
 
 
@@ -179,7 +186,7 @@ def _maker(kind: str, path: str, thing: dict[str, Any]) -> Maker:
 
 
 def resize(
-    job: Annotated[str, typer.Argument(metavar="[NAMESPACE/]JOB", help="The ElasticJob.")],
+    job: ElasticJobName,
     workers: Annotated[
         str, typer.Argument(metavar="N|auto", help="How many workers; auto: the job's own policy decides.")
     ],
@@ -187,9 +194,10 @@ def resize(
     kubeconfig: Kubeconfig = "",
     context: Context = "",
 ) -> None:
-    """Set how many workers an elastic job has, within its bounds, or let its policy decide again.
+    """Set the number of workers of an ElasticJob.
 
-    It goes on training meanwhile. Ends with 1 when there is no such ElasticJob.
+    The job's own bounds count, and it goes on training meanwhile. `auto` lets its policy decide again. Ends with 1 when
+    there is no such ElasticJob.
     """
     wanted, reach = _count(workers), Reach(kubeconfig, context)
     raise typer.Exit(asyncio.run(_resize(reach, *split(job, namespace, reach), wanted)))

@@ -12,7 +12,7 @@ import asyncio
 import hashlib
 import re
 from collections.abc import AsyncIterator
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Annotated, Final, TypeAlias
@@ -23,15 +23,14 @@ from rich.text import Text
 
 from scheduler import errors
 from scheduler.cli import screen
+from scheduler.cli.gang_watch import GangWatch, is_member, is_of, pods_in
 from scheduler.cli.options import NO, OK, Context, GangName, Kubeconfig, Namespace, Reach, duration_of, split
 from scheduler.elastic.controller.requests import JOBS, inside
 from scheduler.kube.actions import PASSING
-from scheduler.kube.changes import Resource
 from scheduler.kube.client import Client
 from scheduler.kube.listing import objects
-from scheduler.model.cluster import DEFAULT_LEVELS
+from scheduler.model.workload import GangKey
 from scheduler.objects import api
-from scheduler.objects.gangs import read
 
 Moment: TypeAlias = tuple[datetime, str]
 """A time in whole seconds, and the digits behind them: nanoseconds, of which a datetime would drop the last."""
@@ -43,8 +42,8 @@ STAMP: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d+))?(Z|[+-]\
 class Place:
     """In one log. Times without a date are seconds of the event loop's clock."""
 
-    waits: bool = False
-    """Its stream has ended, and may be opened anew."""
+    reopens: float | None = None
+    """When its stream, which has ended, may be opened again; None: it has not ended."""
     broken: bool = False
     """It did so before its end."""
     opened: float | None = None
@@ -121,8 +120,9 @@ COLOURS: Final = (
 OVER: Final = frozenset({"Succeeded", "Failed"})
 """Phases of an ElasticJob that makes no more workers."""
 
-EVERY: Final = 2.0
-"""Seconds between two looks for members that came later, and for those whose streams ended too early."""
+EVERY: Final = 1.0
+"""Seconds after which a stream that ended too early is opened again, and between two looks at an ElasticJob whose workers
+have ended."""
 
 SILENCE: Final = 3600.0
 """Seconds that a worker may write nothing before its stream is opened anew."""
@@ -183,9 +183,10 @@ def logs(
     kubeconfig: Kubeconfig = "",
     context: Context = "",
 ) -> None:
-    """Show the logs of all members of a gang, merged as they come, each line with its worker's name.
+    """Show the logs of all members of a gang as one stream.
 
-    Ends with 1 when there is no such gang, or when some member's log could not be read, which is said.
+    Each line begins with the name of its pod. Ends with 1 when there is no such gang, or when some member's log could
+    not be read, which is said.
     """
     reach = Reach(kubeconfig, context)
     place, name = split(gang, namespace, reach)
@@ -207,9 +208,12 @@ def logs(
 
 
 async def _run(reach: Reach, wanted: Wanted) -> int:
-    async with await reach.client(unbounded=True) as client:
-        merger = Merger(client, wanted)
-        found = await _members(merger)
+    async with await reach.client(unbounded=True) as client, AsyncExitStack() as stack:
+        merger, watch = Merger(client, wanted), None
+        if wanted.follow:
+            key = GangKey(wanted.namespace, wanted.gang)
+            watch = await stack.enter_async_context(GangWatch(client, {key}))
+        found = _members(wanted, watch.pods if watch else await objects(client, pods_in(wanted.namespace)))
         if not found:
             screen.note(
                 f"no gang {wanted.gang} in namespace {wanted.namespace}; `gangwright list -A` names all"
@@ -217,9 +221,9 @@ async def _run(reach: Reach, wanted: Wanted) -> int:
             return NO
         async with asyncio.TaskGroup() as group:
             _begin(merger, found, group)
-            while wanted.follow and (not all(_ended(pod) for pod in found) or await _goes_on(merger)):
-                await asyncio.sleep(EVERY)
-                found = await _members(merger)
+            while watch and (not all(_ended(pod) for pod in found) or await _goes_on(merger)):
+                await watch.changed(EVERY)
+                found = _members(wanted, watch.pods)
                 _begin(merger, found, group)
         for pod, why in sorted(merger.failed.items()):
             screen.note(f"{pod}: {why}")
@@ -237,17 +241,22 @@ async def _goes_on(merger: Merger) -> bool:
 
 
 def _begin(merger: Merger, found: list[api.Pod], group: asyncio.TaskGroup) -> None:
-    """Read whoever has begun and is not read yet, or not to the end."""
+    """Read the members that have begun and are not read yet, or not to the end."""
+    now = asyncio.get_running_loop().time()
     merger.width = max([merger.width, *(len(pod.metadata.name) for pod in found)])
     for pod in found:
         place = merger.places.get(pod.metadata.uid)
         if place is None and pod.status.phase in {"", "Pending"}:
             if not merger.wanted.follow:
                 screen.note(f"{pod.metadata.name} has not begun")
-        elif place is None or (place.waits and (place.broken or _runs(pod, _container(merger, pod)))):
+        elif place is None or (_is_due(place, now) and (place.broken or _runs(pod, _container(merger, pod)))):
             place = merger.places.setdefault(pod.metadata.uid, Place())
-            place.waits = False
+            place.reopens = None
             group.create_task(_read(merger, pod, place))
+
+
+def _is_due(place: Place, now: float) -> bool:
+    return place.reopens is not None and place.reopens <= now
 
 
 def _runs(pod: api.Pod, container: str) -> bool:
@@ -262,29 +271,20 @@ def _ended(pod: api.Pod) -> bool:
     return pod.status.phase in {"Succeeded", "Failed"}
 
 
-async def _members(merger: Merger) -> list[api.Pod]:
+def _members(wanted: Wanted, pods: list[api.Pod]) -> list[api.Pod]:
     """The pods of the gang, in whichever format they say so; or the pod of that name."""
-    wanted = merger.wanted
-    pods = await objects(merger.client, Resource(f"/api/v1/namespaces/{wanted.namespace}/pods", api.Pod))
-    pods.sort(key=lambda pod: pod.metadata.name)
-    members = []
-    for pod in pods:
-        meta = pod.metadata
-        said = read(meta.namespace, meta.labels or {}, meta.annotations or {}, DEFAULT_LEVELS).membership
-        if said is not None and said.gang.name == wanted.gang:
-            members.append(pod)
-    return members or [pod for pod in pods if pod.metadata.name == wanted.gang]
+    key = GangKey(wanted.namespace, wanted.gang)
+    found = sorted((pod for pod in pods if is_of(pod, {key})), key=lambda pod: pod.metadata.name)
+    return [pod for pod in found if is_member(pod, {key})] or found
 
 
 async def _read(merger: Merger, pod: api.Pod, place: Place) -> None:
-    """The lines of one member until its stream ends; where it is followed, the next look opens it anew if there may be
-    more.
-    """
+    """The lines of one member until its stream ends; where it is followed, it is opened again if there may be more."""
     name = pod.metadata.name
     try:
         await _stream(merger, name, merger.wanted.params(_container(merger, pod), place), place)
     except PASSING as error:
-        place.broken = place.waits = True
+        place.broken, place.reopens = True, _soon()
         merger.failed[name] = str(error)
     except errors.KubeError as error:
         if not (
@@ -292,7 +292,11 @@ async def _read(merger: Merger, pod: api.Pod, place: Place) -> None:
         ):  # it has gone since, and was read until then
             merger.failed[name] = str(error)
     else:
-        place.broken, place.waits = False, True
+        place.broken, place.reopens = False, _soon()
+
+
+def _soon() -> float:
+    return asyncio.get_running_loop().time() + EVERY
 
 
 async def _stream(merger: Merger, name: str, params: dict[str, str], place: Place) -> None:

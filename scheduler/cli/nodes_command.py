@@ -1,7 +1,7 @@
 """`gangwright nodes`: what room is left, in which shapes, and where in the racks."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Final
 
@@ -10,7 +10,7 @@ from rich.text import Text
 
 from scheduler.cli import screen
 from scheduler.cli.gangs import source
-from scheduler.cli.options import Context, Form, Kubeconfig, Reach, Server, Settings, Shown
+from scheduler.cli.options import Context, Form, Kubeconfig, Offline, Reach, Server, Settings, Shown
 from scheduler.model.resources import CPU, MEMORY, NATIVE, is_bytes
 from scheduler.status.schemas import NodeRow
 
@@ -35,26 +35,35 @@ def nodes(
     context: Context = "",
     settings: Settings = None,
     server: Server = "",
+    offline: Offline = False,
 ) -> None:
-    """Show the nodes: a map of racks, the free shapes, and how broken up the free room is.
+    """Show nodes by rack, free capacity and fragmentation.
 
     `-o wide` lists every node.
     """
-    answers = source(Reach(kubeconfig, context, settings, server))
+    answers = source(Reach(kubeconfig, context, settings, server, offline))
     listed, broken = answers.nodes(), answers.fragmentation()
     rows, rack = listed.nodes, _rack_level(listed.levels)
     names = resources(rows)
     if screen.document({"nodes": rows, "shapes": shapes(rows, names), "fragmentation": broken}, output):
         return
-    if not rows:
+    if rows:
+        _tell(rows, rack, names, broken, wide=output is Form.WIDE)
+    else:
         screen.note("no nodes in this cluster")
-        return
+    for text in answers.notes():
+        screen.note(text)
+
+
+def _tell(
+    rows: Sequence[NodeRow], rack: str, names: Sequence[str], broken: Mapping[str, float], *, wide: bool
+) -> None:
     _map(sorted(rows, key=lambda row: (row.levels.get(rack, ""), row.name)), rack, names[0])
     print()
     _shapes(shapes(rows, names), names)
     for device, share in sorted(broken.items()):
         screen.line(f"{device}: {share:.0%} of what is free cannot be used by the gangs here")
-    if output is Form.WIDE:
+    if wide:
         print()
         _every(rows, rack, names)
 

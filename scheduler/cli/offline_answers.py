@@ -7,7 +7,7 @@ Why two engines: the one that decided has given seats that nobody was given in t
 first, *why* somebody waits and *what would happen* from the second.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Final
 
@@ -15,6 +15,7 @@ import msgspec
 
 from scheduler.engine import Engine
 from scheduler.engine.explanation import foresee
+from scheduler.errors import GangwrightError, SettingsError
 from scheduler.ledger.gang import GangRecord
 from scheduler.model.decision import TEXT, Place, Reason, is_in_vain
 from scheduler.model.events import Event
@@ -22,7 +23,7 @@ from scheduler.model.queueing import Estimate
 from scheduler.model.workload import GangKey
 from scheduler.placement.scoring import fragmentation
 from scheduler.replay import DecisionTrace, Document, judge, stand
-from scheduler.status import gang_views, node_views, schemas
+from scheduler.status import accounting, gang_views, node_views, schemas, share_views
 from scheduler.status.authorization import Sight, aliases
 from scheduler.status.gang_views import UNASKED, Outlook, Page, at_once
 from scheduler.status.operator_api import would_leave
@@ -35,7 +36,22 @@ QUESTIONS: Final = 1_000
 """Questions that a forecast may ask: a second or two on a cluster of a thousand nodes. Somebody waits for it, so those
 far back in a long queue are told nothing; the status service takes its time and tells them more."""
 
+FORGOTTEN: Final = "only the status service remembers gangs that ended: ask it, with --server pod or a URL"
+
 AT_ONCE: Final = "there is room for it now"
+
+UNKNOWN: Final = (
+    "worked out here, from what you may read; reservations, back-offs, barred nodes and tries are known to the status "
+    "service alone"
+)
+"""What an answer of this kind cannot know."""
+
+
+def _refuse(selector: str) -> None:
+    if selector:
+        raise SettingsError(
+            "--selector", selector, "only the status service knows labels: ask it, or leave this out"
+        )
 
 
 class OfflineAnswers:
@@ -67,13 +83,18 @@ class OfflineAnswers:
     def _outlook(self) -> Outlook:
         return Outlook(in_vain=lambda record: is_in_vain(self.judged.decision(record.key)))
 
-    def gangs(self, namespace: str | None = None) -> list[schemas.GangRow]:
-        """All gangs, or those of one namespace, by name."""
+    def gangs(self, namespace: str | None = None, selector: str = "") -> list[schemas.GangRow]:
+        """All gangs, or those of one namespace, by name. Raises SettingsError where a selector is given."""
+        _refuse(selector)
         found = at_once(gang_views.gangs(self.standing, EVERYTHING, self.now, ALL, self._outlook, namespace))
         return [self._with_reason(row) for row in found.gangs]
 
-    def queue(self) -> list[schemas.GangRow]:
-        """Who waits for a seat, in the order in which gangs are asked about, and behind them who cannot be placed."""
+    def queue(self, selector: str = "") -> list[schemas.GangRow]:
+        """The gangs that wait, in the order in which they are asked about; behind them those that cannot be placed.
+
+        Raises SettingsError where a selector is given.
+        """
+        _refuse(selector)
         found = at_once(gang_views.queue(self.standing, EVERYTHING, self.now, ALL, self._outlook))
         return [self._with_reason(row) for row in found.gangs]
 
@@ -106,6 +127,14 @@ class OfflineAnswers:
         """By device, 0 … 1: the share of its free units that the gangs here could not use where they are."""
         return dict(fragmentation(self.standing.snapshot(), self.standing.demands_seen()))
 
+    def shares(self) -> accounting.ShareList:
+        """What each namespace uses, and may."""
+        return at_once(share_views.shares(self.standing, EVERYTHING))
+
+    def history(self, _namespace: str | None, _limit: int) -> accounting.HistoryList:
+        """Raises GangwrightError: the cluster does not tell what ended."""
+        raise GangwrightError(FORGOTTEN)
+
     def seats(self, namespace: str, name: str) -> dict[str, str]:
         """Pod → node, as they would be given to a waiting gang at once."""
         record = gang_views.find(self.judged.engine, namespace, name)
@@ -117,6 +146,12 @@ class OfflineAnswers:
     def away(self) -> str:
         """Why nothing of this happens now, as far as the Pods tell."""
         return self._away
+
+    def notes(self) -> Iterator[str]:
+        """What is said beside these answers."""
+        if self._away:
+            yield self._away
+        yield UNKNOWN
 
     def victims(self, key: GangKey) -> list[schemas.VictimRow]:
         """Who would have to leave for this gang, so that it has room."""

@@ -5,8 +5,10 @@ Exit codes of every command: 0, done, or the answer is yes; 1, the answer is no,
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
@@ -36,16 +38,40 @@ class Form(StrEnum):
     YAML = "yaml"
 
 
+CLUSTER: Final = "Cluster"
+"""The last panel of every help: how the cluster is reached."""
+
+
+def known(kind: str) -> Callable[[typer.Context, str], list[str]]:
+    """Completes a word by names of this kind. Loaded by name and late: what completes asks by the options below."""
+
+    def complete(ctx: typer.Context, incomplete: str) -> list[str]:
+        found: list[str] = getattr(import_module("scheduler.cli.shell_completion"), kind)(
+            ctx.params, incomplete
+        )
+        return found
+
+    return complete
+
+
 Kubeconfig: TypeAlias = Annotated[
-    str, typer.Option("--kubeconfig", help="How to reach the cluster; by default as kubectl.")
+    str,
+    typer.Option(
+        "--kubeconfig", rich_help_panel=CLUSTER, help="Path of the kubeconfig file. Defaults to kubectl's."
+    ),
 ]
 Context: TypeAlias = Annotated[
-    str, typer.Option("--context", help="The kubeconfig's context; by default the current one.")
+    str,
+    typer.Option(
+        "--context", rich_help_panel=CLUSTER, help="Context of the kubeconfig. Defaults to the current one."
+    ),
 ]
 Settings: TypeAlias = Annotated[
     Path | None,
     typer.Option(
-        "--settings", help="Gangwright's settings file; by default read from the cluster's ConfigMap."
+        "--settings",
+        rich_help_panel=CLUSTER,
+        help="Gangwright's settings file. Defaults to the cluster's ConfigMap. Needs --offline.",
     ),
 ]
 Server: TypeAlias = Annotated[
@@ -54,19 +80,37 @@ Server: TypeAlias = Annotated[
         "--server",
         envvar="GANGWRIGHT_SERVER",
         metavar="URL|pod",
-        help="Ask the status service at this URL, or, with the word pod, in its Pod through the API server. "
-        "By default the answer is worked out here, from what you may read.",
+        rich_help_panel=CLUSTER,
+        help="Ask the status service at this URL, or, with the word pod, in its Pod by a port-forward. By default it is "
+        "asked through the API server, which knows you by your kubeconfig.",
     ),
 ]
-Offline: TypeAlias = Annotated[bool, typer.Option("--offline", help="Work the answer out here.")]
+Offline: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--offline",
+        rich_help_panel=CLUSTER,
+        help="Ask no service: work the answer out here, from what you may read of the cluster.",
+    ),
+]
 Namespace: TypeAlias = Annotated[
-    str, typer.Option("--namespace", "-n", help="The namespace; by default the context's.")
+    str,
+    typer.Option(
+        "--namespace",
+        "-n",
+        help="The namespace. Defaults to the context's.",
+        autocompletion=known("namespaces"),
+    ),
 ]
 Everywhere: TypeAlias = Annotated[bool, typer.Option("--all-namespaces", "-A", help="All namespaces.")]
-Shown: TypeAlias = Annotated[Form, typer.Option("--output", "-o", help="How the answer is shown.")]
+Shown: TypeAlias = Annotated[Form, typer.Option("--output", "-o", help="Output format.")]
 GangName: TypeAlias = Annotated[
     str,
-    typer.Argument(metavar="[NAMESPACE/]GANG", help="The gang; a pod without a gang goes by its own name."),
+    typer.Argument(
+        metavar="[NAMESPACE/]GANG",
+        help="The gang; a pod without a gang goes by its own name.",
+        autocompletion=known("gangs"),
+    ),
 ]
 
 
@@ -78,14 +122,33 @@ class Reach:
     context: str = ""
     settings: Path | None = None
     server: str = ""
+    offline: bool = False
+
+    def is_offline(self) -> bool:
+        """Whether the answer is worked out here. Raises SettingsError for options that contradict each other."""
+        if self.offline and self.server:
+            remedy = "leave it out with --offline, and so GANGWRIGHT_SERVER: no service is asked"
+            raise SettingsError("--server", self.server, remedy)
+        if self.settings is not None and not self.offline:
+            remedy = "add --offline: the service answers by its own settings"
+            raise SettingsError("--settings", str(self.settings), remedy)
+        return self.offline
 
     async def client(self, *, unbounded: bool = False) -> "Client":
-        """A session to its API server. unbounded: of any number of connections. Raises SettingsError."""
+        """A session to its API server, for a person: retries are logged where they can help, and an address where
+        nothing is does not keep it waiting. unbounded: of any number of connections. Raises SettingsError.
+        """
         from scheduler.kube.client import CONNECTIONS, Client  # late: help comes without aiohttp
         from scheduler.kube.credentials import find_access
+        from scheduler.kube.http_connection import CONNECT_WITHIN
+        from scheduler.settings import Log, LogFormat, LogLevel
+        from scheduler.telemetry import log
 
+        log.configure(Log(level=LogLevel.WARNING, format=LogFormat.CONSOLE))
         return Client(
-            await find_access(self.kubeconfig, self.context), connections=0 if unbounded else CONNECTIONS
+            await find_access(self.kubeconfig, self.context),
+            connections=0 if unbounded else CONNECTIONS,
+            connect_within=CONNECT_WITHIN,
         )
 
     def namespace(self, said: str) -> str:

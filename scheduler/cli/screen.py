@@ -21,6 +21,9 @@ from scheduler.status.schemas import Behind, Tenant, VictimRow
 
 UNITS: Final = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
 
+GAP: Final = 2
+"""Blanks between two columns."""
+
 UNBOUNDED: Final = 100_000
 """Columns of an output that is no terminal: nothing is cut or folded there."""
 
@@ -53,16 +56,33 @@ def note(text: str) -> None:
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> None:
     """Rows under a head, in columns; nothing but the head where there are no rows."""
-    grid = Table(box=None, pad_edge=False, show_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    show(grid(head, rows))
+
+
+def grid(head: Sequence[str], rows: Iterable[Sequence[str | Text]], *, cut: bool = False) -> Table:
+    """Rows under a head, in columns. cut: on a terminal the last column ends with the line, with an ellipsis."""
+    own = Table(box=None, pad_edge=False, show_edge=False, header_style="bold", padding=(0, GAP, 0, 0))
     for name in head:
-        grid.add_column(name, overflow="fold")
-    for row in rows:
-        grid.add_row(*(cell if isinstance(cell, Text) else Text(printable(cell)) for cell in row))
+        own.add_column(name, overflow="fold")
+    made = [[cell if isinstance(cell, Text) else Text(printable(cell)) for cell in row] for row in rows]
+    if cut and (terminal := console()).is_terminal:
+        widths = (max((row[at].cell_len for row in made), default=0) for at in range(len(head) - 1))
+        others = sum(max(len(name), width) + GAP for name, width in zip(head, widths, strict=False))
+        for row in made:
+            row[-1].truncate(max(terminal.width - others, len(head[-1])), overflow="ellipsis")
+    for row in made:
+        own.add_row(*row)
+    return own
+
+
+def show(grid: Table) -> None:
+    """A table, without blanks at the end of its lines."""
     shown = console()
     with shown.capture() as captured:
         shown.print(grid)
     for text in captured.get().splitlines():
         shown.file.write(text.rstrip() + "\n")
+    shown.file.flush()
 
 
 def span(seconds: float | None) -> str:
@@ -88,6 +108,17 @@ def gang_name(gang: Tenant | VictimRow | Behind) -> str:
     """A gang by its names, or by its id where they are hidden."""
     name = gang.name if isinstance(gang, Tenant) else gang.gang
     return f"{gang.namespace}/{name}" if name else gang.id
+
+
+def by_gang(victims: Iterable[VictimRow]) -> list[VictimRow]:
+    """The same victims, with all pods of a gang that leave in one way in one row."""
+    found: dict[tuple[str, str, str], VictimRow] = {}
+    for own in victims:
+        known = found.setdefault((own.id, own.kind, own.way), own)
+        if known is not own:
+            pods, lost = known.pods + own.pods, known.lost + own.lost
+            found[own.id, own.kind, own.way] = msgspec.structs.replace(known, pods=pods, lost=lost)
+    return list(found.values())
 
 
 def as_json(value: Any) -> str:

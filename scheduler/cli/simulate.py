@@ -3,7 +3,7 @@
 import asyncio
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
@@ -21,13 +21,17 @@ from scheduler.cli.options import (
     Form,
     Kubeconfig,
     Namespace,
+    Offline,
     Reach,
     Server,
     Settings,
     Shown,
 )
 from scheduler.cli.status_client import RefusedError, StatusClient
-from scheduler.cli.submission import Wish, gang_of, is_of_storage, priorities, trials, wish
+from scheduler.cli.submission import Wish, gang_of, is_of_storage, priorities, tell, wish
+from scheduler.cli.template import Thing
+from scheduler.cli.training_runtimes import with_runtimes
+from scheduler.cli.trial_requests import trials
 from scheduler.clock import steady
 from scheduler.errors import SettingsError
 from scheduler.ledger.phase import State
@@ -94,17 +98,22 @@ def simulate(
     context: Context = "",
     settings: Settings = None,
     server: Server = "",
+    offline: Offline = False,
 ) -> None:
-    """Say whether a job would start now, where, and what it lacks otherwise; or decide on a snapshot again.
+    """Check whether a job would start now; change nothing.
 
-    With -f the manifests' pods are added to the cluster, or to the snapshot, in thought; a gang that is there already
-    is told as it is. Without -f every gang that waits in the snapshot is asked about.
+    The answer says where its pods would go, or what it lacks. With -f the manifests' pods are added to the cluster, or
+    to the snapshot, in thought; a gang that is there already is told as it is. Without -f every gang that waits in the
+    snapshot is asked about.
 
     Ends with 0 when all of them would start, now or once the victims that it names have left, or run already. Ends with
     1 when one would wait. Ends with 2 when it cannot tell, because the planner does not model a field of the pods, or
     when the manifests make no pods.
     """
-    reach = Reach(kubeconfig, context, settings, server)
+    reach = Reach(kubeconfig, context, settings, server, offline)
+    asks = not reach.is_offline() and taken is None
+    if trace and asks:
+        raise SettingsError("--trace", trace, "add --offline, or --snapshot: the status service shows none")
     if not file:
         if taken is None:
             raise SettingsError("-f", "", "name a manifest with -f, a snapshot with --snapshot, or both")
@@ -115,23 +124,22 @@ def simulate(
     things = manifest_pods.read(file)
     inside = reach.namespace(namespace or ("" if taken is None else "default"))
     if taken is None:
-        document, wanted = asyncio.run(_live(things, inside, reach))
+        document, wanted = asyncio.run(_live(things, inside, reach, asks=asks))
     else:
         document = snapshot_command.load(taken)
         reading = Reading(document.policy, document.taken)
         wanted = wish(things, inside, reading, None, document.taken)
-    for text in (*wanted.wrong, *wanted.notes):
-        screen.note(text)
+    tell(wanted)
     if not wanted.made:  # nothing can be answered
         raise typer.Exit(WRONG)
-    if reach.server and taken is None:
+    if asks:
         remote = StatusClient(reach)
         said, rest = _there(wanted, partial(_known, remote))
         said |= {
             key: _answered(key, trial, remote.simulate(trial))
             for key, trial in trials(rest, rest.made).items()
         }
-        _show(_certain(wanted, said), output)
+        _show(_certain(wanted, said), output, notes=remote.notes())
         return
     there = {gang_of(pod) for pod in document.pods}
     said, rest = ({}, wanted)
@@ -139,16 +147,18 @@ def simulate(
         said, rest = _there(wanted, OfflineAnswers(document).gang)
     answers = OfflineAnswers(document, rest.events)
     said |= {key: _of_wish(answers, key, pods) for key, pods in rest.gangs.items()}
-    _show(_certain(wanted, said), output, answers if trace else None)
+    notes = answers.notes() if taken is None else ()
+    _show(_certain(wanted, said), output, answers if trace else None, notes)
 
 
-async def _live(things: list[manifest_pods.Thing], namespace: str, reach: Reach) -> tuple[Document, Wish]:
-    """The cluster, and what is wished. With a status service no more is read than the wish needs: the service looks."""
+async def _live(things: list[Thing], namespace: str, reach: Reach, *, asks: bool) -> tuple[Document, Wish]:
+    """The cluster, and what is wished. asks: the service, so that no more is read than the wish needs."""
     async with await reach.client() as client:
-        policy = await cluster_document.policy(client, reach.settings)
-        reading = Reading(policy, steady()) if reach.server else await cluster_document.read(client, policy)
+        policy = await cluster_document.policy(client, reach.settings, said=not asks)
+        reading = Reading(policy, steady()) if asks else await cluster_document.read(client, policy)
         document = reading.document()
-        return document, wish(things, namespace, reading, await priorities(client), document.taken)
+        resolved = await with_runtimes(client, things, namespace)
+        return document, wish(resolved, namespace, reading, await priorities(client), document.taken)
 
 
 def _known(remote: StatusClient, namespace: str, name: str) -> GangDetail | None:
@@ -208,7 +218,7 @@ def _certain(wanted: Wish, said: Mapping[GangKey, Outcome]) -> list[Outcome]:
 
     A gang whose members wait for each other waits, whatever room there is. What the planner does not model is in the
     answer already, except of a gang that is there and of an earlier version of the service. Claims are left to the
-    answer: with --server they were not read here.
+    answer: where the service gives it they were not read here.
     """
     outcomes = []
     for key, pods in wanted.gangs.items():
@@ -282,15 +292,22 @@ def _outcome(answers: OfflineAnswers, key: GangKey) -> Outcome:
     return _no(own, UNKNOWN, Reason.UNMODELLED, cannot_tell(fields)) if fields and own.starts else own
 
 
-def _show(outcomes: list[Outcome], output: Form, traced: OfflineAnswers | None = None) -> None:
-    """The outcomes, or the trace of what was decided; then the exit code."""
+def _show(
+    outcomes: list[Outcome],
+    output: Form,
+    traced: OfflineAnswers | None = None,
+    notes: Iterable[str] = (),
+) -> None:
+    """The outcomes, or the trace of what was decided; what limits them; then the exit code."""
     if traced is not None:
         sys.stdout.write(traced.judged.trace().decode())
     elif not screen.document(outcomes, output):
         if outcomes:
             _table(outcomes, wide=output is Form.WIDE)
         else:
-            screen.note("nobody waits")
+            screen.note("no pending gangs")
+        for text in notes:
+            screen.note(text)
     # A gang that waits makes the answer no, whatever cannot be told of others.
     if any(not own.starts and own.answer != UNKNOWN for own in outcomes):
         raise typer.Exit(NO)
@@ -318,11 +335,11 @@ def _table(outcomes: list[Outcome], *, wide: bool) -> None:
     costs = [
         (own.gang, screen.gang_name(one), str(one.pods), one.kind, one.way)
         for own in outcomes
-        for one in own.victims
+        for one in screen.by_gang(own.victims)
     ]
     if costs:
         print()
-        screen.table(("GANG", "TAKES THE ROOM OF", "PODS", "KIND", "WAY"), costs)
+        screen.table(("GANG", "WOULD PREEMPT", "PODS", "KIND", "METHOD"), costs)
     seats = [(own.gang, pod, node) for own in outcomes for pod, node in own.seats.items()]
     if seats and (wide or len(outcomes) == 1):
         print()

@@ -28,7 +28,7 @@ def snapshot(
     context: Context = "",
     settings: Settings = None,
 ) -> None:
-    """Write all that decides about placement as JSON to standard output: gangwright snapshot > s.json.
+    """Write the scheduling state as JSON, for simulate.
 
     `gangwright simulate --snapshot s.json` decides on it again. It holds names of nodes, pods and namespaces, labels of
     nodes and what pods ask for; no images, commands, environments or secrets.

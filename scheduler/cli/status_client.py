@@ -1,17 +1,19 @@
-"""The status service, asked from here: at a URL, or through the API server in the Pod that acts.
+"""The status service, asked from here: through the API server, at a URL, or in its Pod.
 
-Lives here: its JSON API as a person's shell uses it, with the credentials of the kubeconfig. Never here: what an answer
-means, or how it is shown.
+Lives here: its JSON API as a person's shell uses it, with the credentials of the kubeconfig, and which replica is heard.
+Never here: what an answer means, or how it is shown.
+
+Through the API server the caller is known by whatever the API server believes: a token, a client certificate, an exec
+plug-in. The other two roads pass the token on, and know no certificate.
 """
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
-from typing import Any, Final, TypeVar
-from urllib.parse import quote
+import ssl
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, TypeAlias, TypeVar
+from urllib.parse import quote, urlencode
 
-import aiohttp
 import msgspec
 from yarl import URL
 
@@ -19,51 +21,62 @@ from scheduler import errors
 from scheduler.cli.options import HOME, Reach
 from scheduler.clock import steady
 from scheduler.errors import GangwrightError, SettingsError, shortened
-from scheduler.kube.changes import Resource
-from scheduler.kube.client import Client
 from scheduler.kube.credentials import Access, find_access
-from scheduler.kube.listing import objects
-from scheduler.kube.port_forward import forwarded
-from scheduler.objects import api
-from scheduler.settings import StatusServer
-from scheduler.settings.kinds import is_loopback
-from scheduler.status import schemas
+from scheduler.kube.http_connection import Answer, HttpConnection, api_server, refused
+from scheduler.status import accounting, schemas
+from scheduler.status.api_group import API_PREFIX, REPLICA, Standing
 from scheduler.status.move_schemas import DefragAnswer, DefragRequest
 from scheduler.status.schemas import TrialRequest
 
-T = TypeVar("T", bound=msgspec.Struct)
+T = TypeVar("T")
+Part = TypeVar("Part", bound=msgspec.Struct)
+
+Question: TypeAlias = Callable[[HttpConnection], T]
 
 POD: Final = "pod"
-"""The word that stands for: through the API server, in the Pod that acts."""
+"""The word that stands for: by a port-forward through the API server, in the Pod that acts."""
 
-PODS: Final = Resource(
-    f"/api/v1/namespaces/{HOME}/pods", api.Pod, label_selector="app.kubernetes.io/name=gangwright"
-)
-"""Where manifests/ put the service."""
+TRIES: Final = 6
+"""Requests until a standby replica's answer is shown. It closes its connection after each answer, and the next one goes
+to any replica: of two, the active one is missed six times in a row once in 64 questions.
+"""
 
 ROLE: Final = (
     f"you may not list pods and forward ports in {HOME}: ask an administrator for the ClusterRole gangwright-view there, "
-    "or give --server URL"
+    "or leave out --server"
 )
 
 AWAY: Final = "the status service does not answer there; does it run, and is the port-forward up?"
 
-READS: Final = "Gangwright is still reading the cluster: nobody is placed before it has"
-LOOKS_ON: Final = (
-    "the replica that answered does not act, so it knows no reasons and no forecasts; where none acts nobody is "
-    f"placed, see: kubectl -n {HOME} get leases,pods"
-)
-BLIND: Final = (
-    "Gangwright does not see the cluster now: nobody is placed until it does; its log and /readyz say what is "
-    "missing"
-)
+OFFLINE: Final = "--offline works the answer out from what you may read"
+"""What a command can do without the service."""
+
+MISSING: Final[Mapping[int, str]] = {
+    403: "the API server does not let you ask the status service, or Gangwright is not installed",
+    404: "the status service is not installed behind this API server",
+    503: f"no replica of the status service answers the API server; see: kubectl -n {HOME} get pods",
+}
+"""What the API server's own answer at the status API's paths means."""
+
+STANDINGS: Final[Mapping[Standing | None, str]] = {
+    Standing.READING: "Gangwright still reads the cluster: it places no pod before it has",
+    Standing.STANDBY: (
+        "a standby replica answered, which knows no reasons, positions and forecasts; where no replica is active no pod is "
+        f"placed, see: kubectl -n {HOME} get leases,pods"
+    ),
+    Standing.STALE: (
+        "Gangwright does not see the API server now, so this may be the past: it places no pod until it does; its log "
+        "and /readyz say what is missing"
+    ),
+}
+"""What is said beside an answer of such a replica."""
 
 LOGIN: Final = (
     "your kubeconfig's user must have a token, not a certificate alone; for one: kubectl config set-credentials NAME "
-    "--token=$(kubectl create token SERVICEACCOUNT), then kubectl config set-context --current --user=NAME"
+    "--token=$(kubectl create token SERVICEACCOUNT), then kubectl config set-context --current --user=NAME; "
+    "without --server a certificate is enough"
 )
 
-LIMIT: Final = aiohttp.ClientTimeout(total=30.0, sock_connect=10.0)
 PAGE: Final = 1000
 
 
@@ -75,211 +88,260 @@ class RefusedError(GangwrightError):
         self.status = status
 
 
-class StatusClient:
-    """What the service says; the same questions as `offline_answers.OfflineAnswers`."""
+class MissingServiceError(GangwrightError):
+    """The API server answers in place of the service; `status` is that of HTTP."""
 
-    def __init__(self, reach: Reach) -> None:
+    def __init__(self, said: errors.KubeError, advice: str) -> None:
+        super().__init__("; ".join(filter(None, (f"{MISSING[said.status]} ({said.words})", advice))))
+        self.status = said.status
+
+
+class StatusClient:
+    """What the service says; the same questions as `offline_answers.OfflineAnswers`.
+
+    advice: what a person can do where the service is not there.
+    """
+
+    def __init__(self, reach: Reach, advice: str = OFFLINE) -> None:
         self._reach = reach
-        self._answered: schemas.ClusterStatus | None = None
-        """How the replica stands that answered last about gangs."""
+        self._advice = advice
+        self._known: Access | None = None
+        self._standing: Standing | None = None
+        """How the replica stands that answered last; None where it did not say."""
 
     @property
     def now(self) -> float:
         return steady()
 
-    def gangs(self, namespace: str | None = None) -> list[schemas.GangRow]:
-        """All gangs, or those of one namespace, by name."""
-        return self._gangs("/v1/gangs", {} if namespace is None else {"namespace": namespace})
+    def gangs(self, namespace: str | None = None, selector: str = "") -> list[schemas.GangRow]:
+        """All gangs, or those of one namespace, by name. selector: of labels, as kubectl writes it."""
+        inside = {} if namespace is None else {"namespace": namespace}
+        return self._gangs("/v1/gangs", inside | _labels(selector))
 
-    def queue(self) -> list[schemas.GangRow]:
-        """Who waits, in order."""
-        return self._gangs("/v1/queue", {})
+    def queue(self, selector: str = "") -> list[schemas.GangRow]:
+        """The gangs that wait, in order."""
+        return self._gangs("/v1/queue", _labels(selector))
 
     def _gangs(self, path: str, query: Mapping[str, str]) -> list[schemas.GangRow]:
-        pages = asyncio.run(self._pages(path, query, schemas.GangList, stands=True))
-        return [row for page in pages for row in page.gangs]
+        return [row for page in self._pages(path, query, schemas.GangList) for row in page.gangs]
 
     def gang(self, namespace: str, name: str) -> schemas.GangDetail | None:
         """One gang; None where there is none."""
         try:
-            path = f"/v1/gangs/{quote(namespace)}/{quote(name)}"
-            return self._ask("GET", path, schemas.GangDetail, stands=True)
-        except RefusedError as refused:
-            if refused.status == 404:
+            return self._one("GET", f"/v1/gangs/{quote(namespace)}/{quote(name)}", schemas.GangDetail)
+        except RefusedError as refusal:
+            if refusal.status == 404:
                 return None
             raise
 
     def nodes(self) -> schemas.NodeList:
         """All nodes, by name."""
-        pages = asyncio.run(self._pages("/v1/nodes", {}, schemas.NodeList))
+        pages = self._pages("/v1/nodes", {}, schemas.NodeList)
         every = [row for page in pages for row in page.nodes]
         return msgspec.structs.replace(pages[0], nodes=every, next=None)
 
     def fragmentation(self) -> dict[str, float]:
-        """By resource, where somebody asks for it."""
-        found = self._ask("GET", "/v1/cluster", schemas.ClusterStatus)
+        """By resource, where a gang asks for it."""
+        found = self._one("GET", "/v1/cluster", schemas.ClusterStatus)
         return {own.name: own.fragmentation for own in found.resources if own.fragmentation is not None}
 
+    def shares(self) -> accounting.ShareList:
+        """What each namespace uses, and may."""
+        return self._one("GET", "/v1/shares", accounting.ShareList)
+
+    def history(self, namespace: str | None, limit: int) -> accounting.HistoryList:
+        """The last gangs that ended, of one namespace or of all."""
+        words = {"limit": str(limit), **({} if namespace is None else {"namespace": namespace})}
+        return self._one("GET", f"/v1/history?{urlencode(words)}", accounting.HistoryList)
+
     def seats(self, _namespace: str, _name: str) -> dict[str, str]:
-        """Nobody waits for seats that are there: they are given at once."""
+        """No gang waits for seats that are there: they are given at once."""
         return {}
 
     def away(self) -> str:
-        """Why nothing happens now, in the picture of the replica that answered: behind a Service the next may be
-        another. Empty where it did not say.
-        """
-        if (seen := self._answered) is None:
-            return ""
-        words = ((not seen.synced, READS), (not seen.acting, LOOKS_ON), (seen.stale, BLIND))
-        return next((text for holds, text in words if holds), "")
+        """Why nothing happens now, as the replica that answered has it; empty where it acts, or did not say."""
+        return STANDINGS.get(self._standing, "")
+
+    def notes(self) -> Iterator[str]:
+        """What is said beside its answers."""
+        if away := self.away():
+            yield away
 
     def simulate(self, asked: TrialRequest) -> schemas.TrialAnswer:
         """Whether these pods would start now."""
-        return self._ask("POST", "/v1/simulate", schemas.TrialAnswer, body=msgspec.json.encode(asked))
+        return self._one("POST", "/v1/simulate", schemas.TrialAnswer, body=msgspec.json.encode(asked))
 
     def drain(self, node: str) -> schemas.DrainAnswer:
         """Move gangs away from a node."""
-        return self._ask("POST", f"/v1/nodes/{quote(node)}/drain", schemas.DrainAnswer, body=b"{}")
+        return self._one("POST", f"/v1/nodes/{quote(node)}/drain", schemas.DrainAnswer, body=b"{}")
 
     def defrag(self, *, dry_run: bool) -> DefragAnswer:
         """Moves that make room for the first gang that waits: shown, or begun."""
         body = msgspec.json.encode(DefragRequest(dry_run))
-        return self._ask("POST", "/v1/defrag", DefragAnswer, body=body)
+        return self._one("POST", "/v1/defrag", DefragAnswer, body=body)
 
     # How it is asked
 
-    def _ask(
-        self, method: str, path: str, kind: type[T], *, body: bytes | None = None, stands: bool = False
-    ) -> T:
-        return asyncio.run(self._one(method, path, kind, body, stands=stands))
+    def _one(self, method: str, path: str, kind: type[Part], *, body: bytes | None = None) -> Part:
+        return self._ask(lambda server: self._call(server, method, path, kind, body=body))
 
-    async def _one(self, method: str, path: str, kind: type[T], body: bytes | None, *, stands: bool) -> T:
-        async with self._session() as session:
-            found = await _call(session, method, path, kind, body=body)
-            if stands:
-                await self._ask_how_it_stands(session)
-        return found
-
-    async def _ask_how_it_stands(self, session: aiohttp.ClientSession) -> None:
-        """It is said beside an answer, which it must not cost."""
-        with suppress(GangwrightError):
-            self._answered = await _call(session, "GET", "/v1/cluster", schemas.ClusterStatus)
-
-    async def _pages(
-        self, path: str, query: Mapping[str, str], kind: type[T], *, stands: bool = False
-    ) -> list[T]:
-        found: list[T] = []
-        offset: Any = 0
-        async with self._session() as session:
+    def _pages(self, path: str, query: Mapping[str, str], kind: type[Part]) -> list[Part]:
+        def every(server: HttpConnection) -> list[Part]:
+            found: list[Part] = []
+            offset: Any = 0
             while offset is not None:
                 page = {**query, "offset": str(offset), "limit": str(PAGE)}
-                found.append(await _call(session, "GET", path, kind, query=page))
+                found.append(self._call(server, "GET", path, kind, query=page))
                 offset = getattr(found[-1], "next", None)
-            if stands:
-                await self._ask_how_it_stands(session)
-        return found
+            return found
 
-    @asynccontextmanager
-    async def _session(self) -> AsyncIterator[aiohttp.ClientSession]:
-        """A session whose base is the service that acts."""
-        access = await find_access(self._reach.kubeconfig, self._reach.context)
-        if self._reach.server != POD:
-            async with _opened(access, _checked(self._reach.server)) as session:
+        return self._ask(every)
+
+    def _ask(self, question: Question[T]) -> T:
+        """The answer, by the road that the person chose. Raises GangwrightError."""
+        url = self._reach.server
+        if url == POD:
+            return asyncio.run(self._in_a_pod(question))
+        try:
+            return _closing(asyncio.run(self._at(url) if url else self._behind()), question)
+        except errors.Unreachable as error:
+            if not url:
+                raise
+            raise SettingsError("--server", url, f"{AWAY} ({error})") from error
+
+    async def _access(self) -> Access:
+        """Found once, since a plug-in that logs in takes its time; what is old in it is read again."""
+        if self._known is None:
+            self._known = await find_access(self._reach.kubeconfig, self._reach.context)
+        return self._known
+
+    async def _behind(self) -> HttpConnection:
+        """The API server that passes questions on to the service."""
+        return await api_server(await self._access())
+
+    async def _at(self, text: str) -> HttpConnection:
+        """The URL that the person named; a token is sent over TLS, or not beyond this machine."""
+        try:
+            url = URL(text)
+        except ValueError:
+            url = URL()
+        if url.scheme not in {"http", "https"} or not url.host:
+            raise SettingsError("--server", text, f"must be an http or https URL, or the word {POD}")
+        if url.scheme == "http" and not _is_loopback(url.host):
+            raise SettingsError("--server", text, "must be https: your token would be sent in clear")
+        headers = await (await self._access()).headers()
+        tls = ssl.create_default_context() if url.scheme == "https" else None
+        return HttpConnection(url.with_user(None), headers, tls=tls)
+
+    async def _in_a_pod(self, question: Question[T]) -> T:
+        """The first Pod that acts is heard; if none does, the last."""
+        from scheduler.kube.port_forward import forwarded  # late: it needs aiohttp
+        from scheduler.settings import StatusServer
+
+        access = await self._access()
+        pods, faults = await _running(self._reach), list[str]()
+        for pod in pods:
+            async with forwarded(access, HOME, pod, StatusServer().port) as (place, forwarding):
+                server = HttpConnection(URL(f"http://{place}"), await access.headers())
                 try:
-                    yield session
+                    found = await asyncio.to_thread(_closing, server, question)
                 except errors.Unreachable as error:
-                    raise SettingsError("--server", self._reach.server, f"{AWAY} ({error})") from error
-            return
-        async with Client(access) as client:
-            try:
-                pods = await objects(client, PODS)
-            except errors.Forbidden as error:
-                raise SettingsError("--server", POD, ROLE) from error
-        running = [pod.metadata.name for pod in pods if pod.status.phase == "Running"]
-        if not running:
-            raise SettingsError(
-                "--server", POD, f"no Pod of Gangwright runs in {HOME}; see: kubectl -n {HOME} get pods"
-            )
-        async with _acting(access, running) as session:
-            yield session
+                    if forwarding.forbidden:
+                        raise SettingsError("--server", POD, ROLE) from error
+                    faults.append(f"{pod}: {forwarding.fault or error}")
+                    continue
+                except RefusedError:
+                    if not self.away() or pod == pods[-1]:
+                        raise
+                    continue
+                if not self.away() or pod == pods[-1]:
+                    return found
+        raise errors.Unreachable("port-forward", "; ".join(faults))
+
+    def _call(
+        self,
+        server: HttpConnection,
+        method: str,
+        path: str,
+        kind: type[Part],
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+    ) -> Part:
+        """One answer of the service, of an active replica if one is met.
+
+        Raises RefusedError for every status but 200, MissingServiceError or a KubeError where the API server answers in
+        its place, Unreachable where there is no answer.
+        """
+        path = path if self._reach.server else f"{API_PREFIX}{path}"
+        call = f"{method} {path}"
+        answer = server.ask(method, path, query=query, body=body)
+        for _ in range(0 if self._reach.server == POD else TRIES - 1):
+            if _standing(answer) is not Standing.STANDBY:
+                break
+            answer = server.ask(method, path, query=query, body=body)
+        self._standing = _standing(answer)
+        if answer.status != 200:
+            if not self._reach.server and self._standing is None:
+                said = refused(call, answer)
+                raise MissingServiceError(said, self._advice) if said.status in MISSING else said
+            raise RefusedError(_told(answer), answer.status)
+        try:
+            return msgspec.json.decode(answer.body, type=kind)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise errors.Garbled(call, f"not this version of the status API: {error}") from error
 
 
-@asynccontextmanager
-async def _acting(access: Access, pods: list[str]) -> AsyncIterator[aiohttp.ClientSession]:
-    """The first Pod that acts; if none does, the last that answers."""
-    faults: list[str] = []
-    for pod in pods:
-        async with (
-            forwarded(access, HOME, pod, StatusServer().port) as (place, forwarding),
-            _opened(access, URL(f"http://{place}")) as session,
-        ):
-            try:
-                status = await _call(session, "GET", "/v1/cluster", schemas.ClusterStatus)
-            except errors.Unreachable as error:
-                if forwarding.forbidden:
-                    raise SettingsError("--server", POD, ROLE) from error
-                faults.append(f"{pod}: {forwarding.fault or error}")
-                continue
-            if (status.acting and not status.stale) or pod == pods[-1]:
-                yield session
-                return
-    raise errors.Unreachable("port-forward", "; ".join(faults))
+def _labels(selector: str) -> dict[str, str]:
+    return {"labelSelector": selector} if selector else {}
 
 
-def _checked(text: str) -> URL:
-    """The service's URL; a token is sent over TLS, or not beyond this machine."""
+async def _running(reach: Reach) -> list[str]:
+    """The Pods of Gangwright, where manifests/ put them. Raises SettingsError where none runs."""
+    from scheduler.kube.changes import Resource  # late: this road alone needs aiohttp
+    from scheduler.kube.listing import objects
+    from scheduler.objects import api
+
+    label = "app.kubernetes.io/name=gangwright"
+    pods = Resource(f"/api/v1/namespaces/{HOME}/pods", api.Pod, label_selector=label)
+    async with await reach.client() as client:
+        try:
+            found = await objects(client, pods)
+        except errors.Forbidden as error:
+            raise SettingsError("--server", POD, ROLE) from error
+    running = [pod.metadata.name for pod in found if pod.status.phase == "Running"]
+    if not running:
+        remedy = f"no Pod of Gangwright runs in {HOME}; see: kubectl -n {HOME} get pods"
+        raise SettingsError("--server", POD, remedy)
+    return running
+
+
+def _closing(server: HttpConnection, question: Question[T]) -> T:
     try:
-        url = URL(text)
+        return question(server)
+    finally:
+        server.close()
+
+
+def _is_loopback(host: str) -> bool:
+    from scheduler.settings.kinds import is_loopback  # late: it brings all settings
+
+    return is_loopback(host)
+
+
+def _standing(answer: Answer) -> Standing | None:
+    """How the replica stands that answered; None where it was not the service, or an earlier version of it."""
+    try:
+        return Standing(answer.headers.get(REPLICA.lower(), ""))
     except ValueError:
-        url = URL()
-    if url.scheme not in {"http", "https"} or not url.host:
-        raise SettingsError("--server", text, f"must be an http or https URL, or the word {POD}")
-    if url.scheme == "http" and not is_loopback(url.host):
-        raise SettingsError("--server", text, "must be https: your token would be sent in clear")
-    return url.with_user(None)
+        return None
 
 
-@asynccontextmanager
-async def _opened(access: Access, url: URL) -> AsyncIterator[aiohttp.ClientSession]:
-    headers = {"Accept": "application/json", **await access.headers()}
-    async with aiohttp.ClientSession(
-        base_url=url / "", headers=headers, timeout=LIMIT, cookie_jar=aiohttp.DummyCookieJar()
-    ) as session:
-        yield session
-
-
-async def _call(
-    session: aiohttp.ClientSession,
-    method: str,
-    path: str,
-    kind: type[T],
-    *,
-    query: Mapping[str, str] | None = None,
-    body: bytes | None = None,
-) -> T:
-    """One answer of the service. Raises RefusedError for every status but 200, Unreachable where there is none."""
-    sent = {"Content-Type": "application/json"} if method == "POST" else {}
-    call = f"{method} {path}"
-    try:
-        async with session.request(
-            method, path.lstrip("/"), params=query, data=body, headers=sent, allow_redirects=False
-        ) as response:
-            text, status = await response.read(), response.status
-    except (aiohttp.ClientError, OSError) as error:
-        raise errors.Unreachable(call, f"no answer ({type(error).__name__}: {error})") from error
-    if status != 200:
-        raise RefusedError(_told(text, status), status)
-    try:
-        return msgspec.json.decode(text, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise errors.Garbled(call, f"not this version of the status API: {error}") from error
-
-
-def _told(text: bytes, status: int) -> str:
+def _told(answer: Answer) -> str:
     """What the service says about why it does not answer."""
     try:
-        said = str(json.loads(text)["error"])
+        said = str(json.loads(answer.body)["error"])
     except (ValueError, LookupError, TypeError):
         said = "no word why"
-    advice = f"; {LOGIN}" if status == 401 else ""
-    return f"{status}: {shortened(said)}{advice}"
+    advice = f"; {LOGIN}" if answer.status == 401 else ""
+    return f"{answer.status}: {shortened(said)}{advice}"

@@ -1,22 +1,22 @@
 """What a person thinks of submitting, read as Gangwright reads it: gangs, their pods, and what is wrong with them.
 
-Lives here: the way from manifests to pods of the model, by the very readers of the service, the words that must be there,
-and the same pods as the status service takes them. Never here: a call that changes anything. The API server's own part
-(the gate, a namespace's defaults, priority classes) is done here as it will be done there, as far as it can be told from
-outside.
+Lives here: the way from manifests to pods of the model, by the very readers of the service, the words that must be
+there, and what is said of them. Never here: a call that changes anything. The API server's own part (the gate, a
+namespace's defaults, priority classes) is done here as it will be done there, as far as it can be told from outside.
 """
 
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
+from rich.text import Text
 
 from scheduler import errors
 from scheduler.cli import manifest_pods, screen
 from scheduler.cli.cluster_document import Reading
-from scheduler.cli.manifest_pods import Template, Thing
+from scheduler.cli.template import Template, Thing, at
 from scheduler.errors import SettingsError
 from scheduler.kube import changes as ch
 from scheduler.kube.client import Client
@@ -26,7 +26,7 @@ from scheduler.model.events import Event, GroupSeen, PodSeen
 from scheduler.model.policy import Policy
 from scheduler.model.workload import GangKey, Group, Pod, PodKey
 from scheduler.objects import api, labels, owners
-from scheduler.status.schemas import TrialPods, TrialRequest
+from scheduler.objects.parsing import KNOWN, LABELS
 
 _Stated: TypeAlias = Mapping[tuple[str, GangKey], Mapping[str, int]]
 """What pod groups say of the quorum, by format and gang."""
@@ -47,8 +47,9 @@ class Wish:
     """What was read of the manifests. pods: in order; events: the same, with groups, as facts.
 
     wrong: why they would not be placed as they are.  notes: what would not work as asked, or could be better.
-    unnamed: pods whose real names the cluster will choose.  held_up: gangs that wait for good, and why: members are made
-    only when others are ready.
+    unnamed: pods that cannot be told among others, because neither their names nor their gang's are known before.
+    held_up: gangs that wait for good, and why: members are made only when others are ready, or are taken for those of
+    another run.  stated: quorums that pod groups state.
     """
 
     pods: tuple[Pod, ...]
@@ -59,6 +60,7 @@ class Wish:
     made: tuple[Template, ...] = ()
     """Who is alike among the pods."""
     held_up: Mapping[GangKey, str] = field(default_factory=dict)
+    stated: _Stated = field(default_factory=dict)
 
     @property
     def gangs(self) -> dict[GangKey, list[Pod]]:
@@ -75,7 +77,7 @@ class Wish:
 
     def is_named(self, pods: Iterable[Pod]) -> bool:
         """They can be told among others: they are a gang, or their names are known before they are made."""
-        return all(gang_of(pod) != GangKey(*pod.key) or pod.key not in self.unnamed for pod in pods)
+        return self.unnamed.isdisjoint(pod.key for pod in pods)
 
     def without(self, gone: Container[PodKey]) -> "Wish":
         """The same without these pods."""
@@ -113,24 +115,37 @@ def wish(
     now: float,
 ) -> Wish:
     """What these manifests would bring into the cluster. Raises SettingsError for what cannot be read at all."""
-    groups = [own for thing in things for own in manifest_pods.objects(thing, namespace)]
     classes = None if classes is None else {**classes, **_brought(things)}
     made = [_admitted(own, classes) for thing in things for own in manifest_pods.templates(thing, namespace)]
+    brought = [*things, *(own.group for own in made if own.group)]
+    groups = [own for thing in brought for own in manifest_pods.objects(thing, namespace)]
     events = reading.imagine([*groups, *(pod for own in made for pod in own.pods())])
     events = [_as_made(event, now, reading.policy) for event in events]
     pods = tuple(event.pod for event in events if isinstance(event, PodSeen))
     seen = [event.group for event in events if isinstance(event, GroupSeen)]
     stated = {(own.format, own.key): own.quorum for own in seen}
-    held_up = dict(_held_up(pods, made, stated))
+    gangs = _by_gang(pods, made)
+    held_up = dict([*_apart(pods, gangs, stated), *_held_up(pods, gangs, stated)])
+    wrong = [*_wrong(pods, seen, made, stated, reading.policy), *held_up.values()]
     return Wish(
         pods,
         tuple(events),
-        tuple(dict.fromkeys(_wrong(pods, seen, made, stated, reading.policy))),
-        tuple(dict.fromkeys([*_notes(pods, things, made), *held_up.values()])),
-        frozenset(PodKey(own.namespace, name) for own in made if not _names(own) for name in own.names()),
+        tuple(dict.fromkeys(wrong)),
+        tuple(own for own in dict.fromkeys(_notes(pods, things, made)) if own not in wrong),
+        frozenset(_unnamed(pods, made)),
         tuple(made),
         held_up,
+        stated,
     )
+
+
+def tell(wanted: Wish) -> None:
+    """Everything that was found, one line each: errors, then warnings."""
+    for kind, style, texts in (("error", "bold red", wanted.wrong), ("warning", "yellow", wanted.notes)):
+        for text in texts:
+            screen.console(errors=True).print(
+                Text.assemble((f"{kind}:", style), f" {screen.printable(text)}")
+            )
 
 
 def _brought(things: Iterable[Thing]) -> Mapping[str, PriorityClass]:
@@ -145,9 +160,12 @@ def _brought(things: Iterable[Thing]) -> Mapping[str, PriorityClass]:
         raise SettingsError("PriorityClass", "its fields", str(error)) from None
 
 
-def _names(own: Template) -> bool:
-    """The pods' names are told by their maker's."""
-    return own.maker.partition("/")[0] in {"Pod", "StatefulSet"}
+def _unnamed(pods: Sequence[Pod], made: Sequence[Template]) -> Iterator[PodKey]:
+    in_gangs = {pod.key for pod in pods if gang_of(pod) != GangKey(*pod.key)}
+    for own in made:
+        told = own.maker.partition("/")[0] in {"Pod", "StatefulSet", "LeaderWorkerSet"}
+        keys = (PodKey(own.namespace, name) for name in own.names())
+        yield from (key for key in keys if own.assumes or not (told or key in in_gangs))
 
 
 def _admitted(own: Template, classes: Mapping[str, PriorityClass] | None) -> Template:
@@ -181,9 +199,12 @@ def _wrong(
         yield "these manifests make no pods that are known here; Jobs, JobSets, Pods, … are"
     yield from _forged(made)
     names = " or ".join(sorted(policy.scheduler_names))
+    for own in made:
+        said = at(own.pod.get("spec"), "schedulerName") or "default-scheduler"
+        if own.count and said not in policy.scheduler_names:
+            place = f"{own.path}.spec.schedulerName".removeprefix(".")
+            yield f"{own.maker}: {place}: {said!r}: write {names}, or Gangwright never sees the pods"
     for pod in pods:
-        if pod.scheduler not in policy.scheduler_names:
-            yield f"spec.schedulerName: {pod.scheduler or 'not there'!r}: write {names}, or Gangwright never sees the pods"
         yield from (str(complaint) for complaint in pod.complaints if complaint.fatal)
         wanted = pod.membership.wish.level if pod.membership else None
         known = [level.name for level in policy.levels]
@@ -206,14 +227,44 @@ def _forged(made: Sequence[Template]) -> Iterator[str]:
         )
 
 
-def _held_up(pods: Sequence[Pod], made: Sequence[Template], groups: _Stated) -> Iterator[tuple[GangKey, str]]:
-    """Gangs that have their quorum only when pods are made that wait for members of the same gang, and why."""
+def _by_gang(pods: Sequence[Pod], made: Sequence[Template]) -> dict[GangKey, list[Template]]:
+    """Which templates make the members of each gang."""
     of_pod = {pod.key: gang_of(pod) for pod in pods}
     gangs: dict[GangKey, list[Template]] = {}
     for own in made:
         key = of_pod.get(PodKey(own.namespace, own.names()[0])) if own.count else None
         if key is not None:
             gangs.setdefault(key, []).append(own)
+    return gangs
+
+
+def _apart(
+    pods: Sequence[Pod], gangs: Mapping[GangKey, Sequence[Template]], groups: _Stated
+) -> Iterator[tuple[GangKey, str]]:
+    """Gangs of pods of several controllers that do not say so: the service takes one controller's pods at a time."""
+    first = {own.gang: own for own in (pod.membership for pod in reversed(pods)) if own is not None}
+    for gang, mates in gangs.items():
+        said = first.get(gang)
+        least = said.quorum.get("") if said is not None and said.quorum is not None else None
+        if said is None or least is None or said.size is not None or (said.format, gang) in groups:
+            continue
+        share: Counter[tuple[str, str]] = Counter()
+        for own in mates:
+            maker = own.maker.partition("/")[0] if own.maker.startswith("Pod/") else own.maker
+            share[maker, own.controller] += own.count // own.controllers
+        most, total = max(share.values()), sum(own.count for own in mates)
+        if most < least <= total:
+            text = (
+                f"gang {gang.name} needs {least} members and no controller makes more than {most} of these {total} pods, "
+                f'so it would never start: add the annotation {labels.MEMBERS}: "{total}" to every template, or roles'
+            )
+            yield gang, text
+
+
+def _held_up(
+    pods: Sequence[Pod], gangs: Mapping[GangKey, Sequence[Template]], groups: _Stated
+) -> Iterator[tuple[GangKey, str]]:
+    """Gangs that have their quorum only when pods are made that wait for members of the same gang, and why."""
     late: set[PodKey] = set()
     why: dict[GangKey, str] = {}
     for gang, mates in gangs.items():
@@ -247,15 +298,43 @@ def _short(pods: Sequence[Pod], groups: _Stated) -> Iterator[tuple[GangKey, str,
 
 
 def _notes(pods: Sequence[Pod], things: Sequence[Thing], made: Sequence[Template]) -> Iterator[str]:
-    """What is honoured only in part, or could be better."""
+    """What is honored only in part, or could be better."""
+    misplaced = {key: text for own in made for key, text in _misplaced(own)}
     for pod in pods:
-        yield from (str(complaint) for complaint in pod.complaints if not complaint.fatal)
-    alone = {pod.key.name for pod in pods if not (pod.membership or any(c.fatal for c in pod.complaints))}
+        yield from (misplaced.get(own.field, str(own)) for own in pod.complaints if not own.fatal)
+    alone = {pod.key for pod in pods if not (pod.membership or any(c.fatal for c in pod.complaints))}
+    makers: dict[str, list[Template]] = {}
     for own in made:
-        if own.count > 1 and f"{own.name}-0" in alone:
-            yield f"{own.maker}: its {own.count} pods are placed one by one; the label {labels.GANG} makes them a gang"
+        if own.assumes:
+            yield f"{own.maker}: {own.assumes}"
+        if own.count and not own.after and PodKey(own.namespace, own.names()[0]) in alone:
+            makers.setdefault(own.maker, []).append(own)
+    for maker, mates in makers.items():
+        if sum(own.count for own in mates) > 1:
+            yield _lines(maker, mates)
     for thing in things:
         yield from _of_owner(thing)
+
+
+def _misplaced(own: Template) -> Iterator[tuple[str, str]]:
+    """Keys of ours that are among the labels and not the annotations, or the other way around, and what to do."""
+    for key in KNOWN - LABELS & own.said("labels").keys():
+        yield key, f"{own.maker}: label {key} is ignored: set it as an annotation"
+    for key in LABELS & own.said("annotations").keys():
+        yield key, f"{own.maker}: annotation {key} is ignored: set it as a label"
+
+
+def _lines(maker: str, mates: Sequence[Template]) -> str:
+    """The lines that make pods of no gang one."""
+    total = sum(own.count for own in mates)
+    several = len({own.controller for own in mates}) > 1 or any(own.controllers > 1 for own in mates)
+    numbers = (labels.MIN_MEMBERS, labels.MEMBERS) if several else (labels.MIN_MEMBERS,)
+    said = " and ".join(f'{key}: "{total}"' for key in numbers)
+    places = dict.fromkeys(own.words or f"{own.path}.metadata" for own in mates)
+    return (
+        f"{maker}: its {total} pods are placed one by one. To make them a gang, write under {', '.join(places)} the label "
+        f"{labels.GANG}: {maker.partition('/')[2]} and the annotation{'s' * several} {said}"
+    )
 
 
 def _of_owner(thing: Thing) -> Iterator[str]:
@@ -272,32 +351,3 @@ def _of_owner(thing: Thing) -> Iterator[str]:
     yield from (f"{maker}: {warning}" for warning in traits.warnings)
     if not traits.remakes_freely:
         yield f"{maker}: write podReplacementPolicy: Failed, and a seat that is lost before the pod ran costs no retry"
-
-
-def trials(wanted: Wish, made: Sequence[Template]) -> Mapping[GangKey, TrialRequest]:
-    """A request for every gang, of the pods that are still wished; pods of no gang go together, each for itself."""
-    of_pod = {pod.key: key for key, pods in wanted.gangs.items() for pod in pods}
-    found: dict[GangKey, TrialRequest] = {}
-    for template in made:
-        wished = [name for name in template.names() if PodKey(template.namespace, name) in of_pod]
-        if not wished:
-            continue
-        gang = of_pod[PodKey(template.namespace, wished[0])]
-        asked = found.setdefault(gang, TrialRequest(pods=[], namespace=template.namespace))
-        asked.pods.append(TrialPods(pod=bare(next(template.pods())), count=len(wished)))
-    return found
-
-
-def bare(part: Any) -> Any:
-    """A struct as JSON's values, without fields that say nothing; what Gangwright does not read is not there at all."""
-    if isinstance(part, msgspec.Struct):
-        said = {field.encode_name: getattr(part, field.name) for field in msgspec.structs.fields(part)}
-        own = {name: bare(value) for name, value in said.items()}
-        return {
-            name: value
-            for name, value in own.items()
-            if value not in (None, "", {}, [], False) or isinstance(said[name], api.Present)
-        }
-    if isinstance(part, list):
-        return [bare(one) for one in part]
-    return part

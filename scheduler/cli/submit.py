@@ -6,7 +6,9 @@ gang (`submission`).
 """
 
 import asyncio
+import math
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Annotated, Final
 
 import msgspec
@@ -15,28 +17,28 @@ import typer
 from scheduler import errors
 from scheduler.cli import cluster_document, manifest_pods, screen
 from scheduler.cli.cluster_document import Reading
-from scheduler.cli.manifest_pods import Template, Thing, templates
+from scheduler.cli.gang_watch import GangWatch
+from scheduler.cli.manifest_pods import templates
 from scheduler.cli.offline_answers import EVERYTHING
 from scheduler.cli.options import NO, WRONG, Context, Kubeconfig, Namespace, Reach, Settings, duration_of
-from scheduler.cli.submission import Wish, is_of_storage, priorities, wish
+from scheduler.cli.submission import Wish, is_of_storage, priorities, tell, wish
+from scheduler.cli.template import Template, Thing
+from scheduler.cli.training_runtimes import with_runtimes
 from scheduler.clock import steady
 from scheduler.engine import Engine
 from scheduler.errors import SettingsError
 from scheduler.kube import changes as ch
 from scheduler.kube.client import Client
-from scheduler.kube.listing import Discovery, listed
+from scheduler.kube.listing import Discovery
 from scheduler.ledger.gang import GangRecord
 from scheduler.model.events import GroupSeen
 from scheduler.model.workload import GangKey, Pod, Uid
-from scheduler.objects import api, labels, patches
+from scheduler.objects import labels, patches
 from scheduler.replay import stand
 from scheduler.status import gang_views
 
 MANAGER: Final = f"{labels.FIELD_MANAGER}-submit"
 """Whose fields server-side apply makes of what is written in the manifests."""
-
-EVERY: Final = 1.0
-"""Seconds between two looks at the pods of what was submitted."""
 
 ENDED: Final = "ended"
 """The state of a gang whose members all ran and have ended, perhaps between two looks."""
@@ -66,9 +68,10 @@ def submit(
     context: Context = "",
     settings: Settings = None,
 ) -> None:
-    """Check a job's labels and annotations, say what is missing, and apply it.
+    """Check a job's manifests, then apply them.
 
-    Nothing is applied while something is wrong. With --wait it ends with 1 when a gang has no nodes in time.
+    Labels and annotations that are missing or misspelled are named. Nothing is applied while something is wrong. With
+    --wait it ends with 1 when a gang has no nodes in time.
     """
     limit = float("inf") if timeout == "0" else duration_of("--timeout", timeout)
     reach = Reach(kubeconfig, context, settings)
@@ -89,18 +92,17 @@ async def _submit(
         policy = await cluster_document.policy(client, reach.settings)
         reading = Reading(policy, steady())
         classes = await priorities(client)
-        found = wish(things, namespace, reading, classes, steady())
+        resolved = await with_runtimes(client, things, namespace)
+        found = wish(resolved, namespace, reading, classes, steady())
         if any(map(is_of_storage, found.unmodelled)):
             reading = await cluster_document.read(client, policy, cluster_document.STORAGE)
-            found = wish(things, namespace, reading, classes, steady())
-        warnings = (f"warning: {field}: {UNMODELLED}" for field in found.unmodelled)
-        for text in (*found.notes, *warnings, *(f"wrong: {own}" for own in found.wrong)):
-            screen.note(text)
+            found = wish(resolved, namespace, reading, classes, steady())
+        tell(replace(found, notes=(*found.notes, *(f"{field}: {UNMODELLED}" for field in found.unmodelled))))
         if found.wrong:
             screen.note("nothing was applied")
             return WRONG
         paths = await _paths(client, things, namespace)
-        await _tell_refusals(client, things, namespace)
+        await _tell_refusals(client, resolved, namespace)
         made = {await _apply(client, path, thing, dry_run=dry_run, force=force) for path, thing in paths}
         if not wait or dry_run:
             return 0
@@ -143,31 +145,30 @@ async def _wait(client: Client, reading: Reading, wanted: Wish, made: set[str], 
     """Look at the gangs until all have their nodes; says what changes. made: uids of what was applied."""
     gangs, told = [key for key, pods in wanted.gangs.items() if wanted.is_named(pods)], dict[GangKey, str]()
     if len(gangs) < len(wanted.gangs):
-        screen.note("pods of no gang, whose names are not known yet, are not waited for")
+        screen.note("pods and gangs whose names are not known yet are not waited for")
     groups = [event for event in wanted.events if isinstance(event, GroupSeen)]
     until, others = steady() + limit, None
-    while True:
-        engine = await _look(client, reading, gangs, groups)
-        others = _ended_before(engine, made) if others is None else others
-        states = {gang: _state(engine, gang, others) for gang in gangs}
-        for gang, state in states.items():
-            if told.get(gang) != state:
-                screen.line(f"{gang}: {state}")
-                told[gang] = state
-        if all(state in DONE for state in states.values()):
-            return 0
-        if steady() >= until:
-            screen.note(f"not all have their nodes; see: gangwright explain {gangs[0]}")
-            return NO
-        await asyncio.sleep(min(EVERY, max(0.0, until - steady())))
+    async with GangWatch(client, gangs) as watch:
+        while True:
+            engine = _look(reading, watch, groups)
+            others = _ended_before(engine, made) if others is None else others
+            states = {gang: _state(engine, gang, others) for gang in gangs}
+            for gang, state in states.items():
+                if told.get(gang) != state:
+                    screen.line(f"{gang}: {state}")
+                    told[gang] = state
+            if all(state in DONE for state in states.values()):
+                return 0
+            if steady() >= until:
+                screen.note(f"not all have their nodes; see: gangwright explain {gangs[0]}")
+                return NO
+            await watch.changed(None if math.isinf(limit) else max(0.0, until - steady()))
 
 
-async def _look(client: Client, reading: Reading, gangs: list[GangKey], groups: list[GroupSeen]) -> Engine:
+def _look(reading: Reading, watch: GangWatch, groups: list[GroupSeen]) -> Engine:
     """The gangs as the ledger would have them, by their pods."""
     now = Reading(reading.policy, steady())
-    for namespace in sorted({gang.namespace for gang in gangs}):
-        pods = ch.Resource(f"/api/v1/namespaces/{namespace}/pods", api.Pod)
-        now.take("pods", await listed(client, pods))
+    now.take("pods", watch.seen)
     return stand(now.document(), groups)
 
 
@@ -210,7 +211,8 @@ async def _tell_refusals(client: Client, things: Sequence[Thing], namespace: str
     made = [(thing, templates(thing, namespace)) for thing in things]
     if any(not found and thing["kind"] != "PodGroup" for thing, found in made):
         return
-    for own in (own for _, found in made for own in found if not own.maker.startswith(OWN_WAY)):
+    distinct = {(own.maker, own.path): own for _, found in made for own in found if own.count}
+    for own in (own for own in distinct.values() if not own.maker.startswith(OWN_WAY)):
         try:
             await _try(client, own)
         except (errors.Forbidden, errors.Invalid) as refused:
@@ -230,7 +232,7 @@ async def _try(client: Client, own: Template) -> None:
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {**meta, "generateName": f"{own.name}-"},
-        "spec": own.spec(f"{own.name}-0"),
+        "spec": own.spec(own.names()[0]),
     }
     path = f"/api/v1/namespaces/{own.namespace}/pods"
     await client.request("POST", path, params={"dryRun": "All"}, body=msgspec.json.encode(pod))

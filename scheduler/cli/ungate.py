@@ -57,10 +57,11 @@ def ungate(
     kubeconfig: Kubeconfig = "",
     context: Context = "",
 ) -> None:
-    """Remove the gate gangwright.io/planned from every pod that has it.
+    """Remove Gangwright's gate from waiting pods.
 
-    Ends with 1 when pods could not be let go, and names them; it may be run again. Names the Jobs, too, that Gangwright
-    suspended for other gangs and has still to resume, where they may be looked at.
+    The gate is gangwright.io/planned. Run this before you uninstall Gangwright. Ends with 1 when pods could not be let
+    go, and names them; it may be run again. Names the Jobs, too, that Gangwright suspended for other gangs and has
+    still to resume, where they may be looked at.
     """
     if everything == bool(namespace):
         raise errors.SettingsError(

@@ -17,7 +17,7 @@ import numpy as np
 
 from scheduler.engine.drain import NOBODY, obstacle
 from scheduler.ledger import Ledger, attained_service, gang_spec, migration, quorum
-from scheduler.ledger.gang import GangRecord, Spec
+from scheduler.ledger.gang import GangRecord, Spec, arrival
 from scheduler.model.cluster import Snapshot
 from scheduler.model.decision import Place
 from scheduler.model.departures import Defrag
@@ -144,7 +144,7 @@ def _movable(ledger: Ledger, head: GangRecord, wanted: Gang, picture: Snapshot) 
         if not small or obstacle(ledger, record, live) or any(m.pod.node not in picture.index for m in live):
             continue
         core, surplus = quorum.core(record, record.spec, live)
-        pods = tuple(m.pod for m in sorted(live, key=lambda m: (not quorum.is_surplus(m), m.arrival)))
+        pods = tuple(m.pod for m in sorted(live, key=lambda m: (not quorum.is_surplus(m), arrival(m))))
         unit = Unit(
             gang=record.key,
             kind=Kind.POD if gang_spec.is_gang_of_one(record.key) else Kind.GANG,

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from scheduler.ledger import Ledger, migration, plans, quorum
-from scheduler.ledger.gang import GangRecord, Member, Spec, Step
+from scheduler.ledger.gang import GangRecord, Member, Spec, Step, arrival
 from scheduler.model.cluster import Snapshot
 from scheduler.model.decision import TEXT, Ceiling, Place, Reason, Refuse, Wait
 from scheduler.model.departures import Departure, Drain
@@ -113,7 +113,7 @@ class NodeDrain:
             return _told(decision)
         seated = sorted(
             (m for m in going if m.pod.uid in decision.seats),
-            key=lambda m: (not quorum.is_surplus(m), m.arrival),
+            key=lambda m: (not quorum.is_surplus(m), arrival(m)),
         )
         return _Found(dict(decision.seats), tuple(seated), False, decision.unseated)
 
@@ -158,7 +158,7 @@ class NodeDrain:
         decision = planner.decide(picture, gang, self._ledger.policy, None, self._masks)
         if not isinstance(decision, Place):
             return _told(decision)
-        in_order = sorted(bound, key=lambda m: (m.pod.node != node, not quorum.is_surplus(m), m.arrival))
+        in_order = sorted(bound, key=lambda m: (m.pod.node != node, not quorum.is_surplus(m), arrival(m)))
         return _Found(dict(decision.seats), tuple(in_order), True, decision.unseated)
 
     def _without(self, members: Sequence[Member]) -> Snapshot:

@@ -29,6 +29,7 @@ from scheduler import errors
 from scheduler.clock import steady
 from scheduler.kube.api_errors import UNWELL, read_status, refusal
 from scheduler.kube.credentials import Access
+from scheduler.kube.http_connection import Answer
 
 JSON = "application/json"
 
@@ -91,13 +92,22 @@ class Call(Protocol):
 
 
 class Client:
-    """Calls to one API server, on one event loop. Use it as an async context manager, or `close` it."""
+    """Calls to one API server, on one event loop. Use it as an async context manager, or `close` it.
+
+    connect_within: seconds for a TCP and TLS handshake.
+    """
 
     def __init__(
-        self, access: Access, *, connections: int = CONNECTIONS, clock: Callable[[], float] = steady
+        self,
+        access: Access,
+        *,
+        connections: int = CONNECTIONS,
+        connect_within: float = CONNECT_LIMIT,
+        clock: Callable[[], float] = steady,
     ) -> None:
         self._access = access
         self._connections = connections
+        self._connect_within = connect_within
         self._clock = clock
         self._session: aiohttp.ClientSession | None = None
         self._sockets = Sockets()
@@ -141,7 +151,7 @@ class Client:
         when it has more than `most` bytes: the rest is not read, and its connection is closed.
         """
         call = f"{method} {path}"
-        limit = aiohttp.ClientTimeout(total=timeout, sock_connect=CONNECT_LIMIT)
+        limit = aiohttp.ClientTimeout(total=timeout, sock_connect=self._connect_within)
         with _unreachable(call):
             response = await self._send(method, path, params, limit, body=body, content_type=content_type)
             async with response:
@@ -159,20 +169,21 @@ class Client:
         body: bytes | None = None,
         timeout: float = 30.0,  # noqa: ASYNC109 - a property of the call, not a way to stop it
         most: int = ANSWER_LIMIT,
-    ) -> tuple[int, bytes]:
-        """Call once, and return the status and the body of the answer, whatever they are.
+    ) -> Answer:
+        """Call once, and return the answer, of whatever status.
 
         For an API that the API server passes calls on to: its refusals are no Status objects. timeout, most: as for
         `request`. Raises Unreachable and TooLong as `request` does.
         """
         call = f"{method} {path}"
-        limit = aiohttp.ClientTimeout(total=timeout, sock_connect=CONNECT_LIMIT)
+        limit = aiohttp.ClientTimeout(total=timeout, sock_connect=self._connect_within)
         with _unreachable(call):
             async with await self._send(method, path, params, limit, body=body) as response:
                 if response.status == HTTPStatus.UNAUTHORIZED:
                     self._access.doubt()
-                answer = await _whole(call, response, most)
-        return response.status, answer
+                text = await _whole(call, response, most)
+        headers = {name.lower(): value for name, value in response.headers.items()}
+        return Answer(response.status, headers, text)
 
     @asynccontextmanager
     async def stream(
@@ -186,7 +197,7 @@ class Client:
         """
         call = f"GET {path}"
         limit = aiohttp.ClientTimeout(
-            total=None, connect=CONNECT_LIMIT, sock_connect=CONNECT_LIMIT, sock_read=inactivity
+            total=None, connect=CONNECT_LIMIT, sock_connect=self._connect_within, sock_read=inactivity
         )
         with _unreachable(call):
             response = await self._send("GET", path, params, limit)

@@ -10,6 +10,7 @@ so it needs pages beside it, and it reads large pods no faster.
 """
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -123,17 +124,20 @@ async def objects(client: Client, resource: Resource[T]) -> list[T]:
 
 async def _every(client: Client, resource: Resource[T]) -> list[Change[T]]:
     pages, token, found = Pages(client, resource), "", list[Change[T]]()
+    on = partial(_passes, client)
+    patient = stamina.retry(on=on, attempts=TRIES, timeout=PATIENCE, wait_initial=0.1, wait_max=1.0)
+    read = patient(pages.read)
     while True:
-        page = await _page(pages, token)
+        page = await read(token)
         found += [_read(resource, raw) for raw in page.items or ()]
         if not (token := page.metadata.token):
             return found
         del page  # its items are views of its bytes, which are not held beside the next page
 
 
-@stamina.retry(on=PASSING, attempts=TRIES, timeout=PATIENCE, wait_initial=0.1, wait_max=1.0)
-async def _page(pages: Pages, token: str) -> Page:
-    return await pages.read(token)
+def _passes(client: Client, error: Exception) -> bool:
+    """It may be different a moment later. An API server that never answered is not there, or not at this address."""
+    return isinstance(error, PASSING) and (client.returns > 0 or not isinstance(error, errors.Unreachable))
 
 
 def _read(resource: Resource[T], raw: msgspec.Raw) -> Change[T]:

@@ -6,11 +6,12 @@ cache too.
 """
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
 from scheduler.ledger.counts import Case, Counters, Faults, GangCounts
 from scheduler.ledger.disruption_budgets import Budgets
 from scheduler.ledger.gang import GangRecord, Hold, Member, Plan, Step, note_tried
+from scheduler.ledger.gang_history import GangHistory
 from scheduler.ledger.leases import Migrations
 from scheduler.ledger.member_conditions import MemberConditions
 from scheduler.ledger.namespace_usage import Quotas, ShareUsage
@@ -54,6 +55,7 @@ class Cache:
         self.runtimes = Runtimes()
         self.preemption_cycles = PreemptionCycles()
         self.spared_owners = SparedOwners()
+        self.history = GangHistory()
         self.jobs_to_resume = JobsToResume()
         self.migrations = Migrations()
         self.member_conditions = MemberConditions()
@@ -117,6 +119,10 @@ class Cache:
     def demands(self) -> Counter[Demand]:
         """Members of gangs, ended ones too, by what they need."""
         return Counter(self._counted().demands)
+
+    def wanted(self) -> Mapping[str, Mapping[str, int]]:
+        """By namespace and resource, what gangs want that wait."""
+        return self._counted().wanted
 
     def oldest_wait(self, now: float) -> float:
         """Seconds that the gang that waits longest has waited; 0 when none waits."""

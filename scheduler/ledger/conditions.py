@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from scheduler.ledger import gang_spec, quorum
-from scheduler.ledger.gang import Aside, GangRecord, Member, Spec
+from scheduler.ledger.gang import Aside, GangRecord, Member, Spec, arrival
 from scheduler.ledger.messages import Mishap, Notice, Overlooked
 from scheduler.ledger.namespace_usage import Quotas
 from scheduler.ledger.phase import QUORUM_BOUND, State
@@ -180,7 +180,7 @@ def _speaker(record: GangRecord) -> Member:
 
 
 def _speaks_first(member: Member) -> tuple[bool, tuple[float, str]]:
-    return member.says in {None, Reason.SEATED}, member.arrival
+    return member.says in {None, Reason.SEATED}, arrival(member)
 
 
 def sentence(record: GangRecord, why: Reason) -> str:
@@ -193,7 +193,7 @@ def sentence(record: GangRecord, why: Reason) -> str:
         lacks = _lacks(record, verdict, "; ")
         bound = f"{_bound(record, record.spec)} of {record.spec.total} are bound"
         kept = f"; kept for those that are missing: {', '.join(record.kept)}" if record.kept else ""
-        return f"{TEXT[why]}: {bound}{kept}{lacks}{_refused(record)}{_failed(record)}"
+        return f"{TEXT[why]}: {bound}{kept}{lacks}{_refused(record)}{_failed(record)}{record.quota_full}"
     if why is Reason.MISSING_MEMBERS and isinstance(record.spec, Spec):
         there = f"{_there(record, record.spec)} of {record.spec.total} are there"
         return f"{TEXT[why]}: {there}{_held_back(record)}{record.quota_full}"
@@ -211,7 +211,7 @@ def sentence(record: GangRecord, why: Reason) -> str:
 
 def _refused(record: GangRecord) -> str:
     """What kube-scheduler says of the first member that it refuses by rules that the planner does not model."""
-    said = ((m.pod.key.name, m.pod.pending) for m in sorted(record.live(), key=lambda m: m.arrival))
+    said = ((m.pod.key.name, m.pod.pending) for m in sorted(record.live(), key=arrival))
     if not record.unmodelled:
         return ""
     name, words = next(((name, own.message) for name, own in said if own and own.message), ("", ""))
@@ -319,7 +319,7 @@ def _warnings(
     record: GangRecord, live: Sequence[Member], owners: Mapping[str, OwnerTraits], quotas: Quotas
 ) -> list[str]:
     """What will not work as asked, in one text: what is overlooked, what the owner or a quota stands in the way of."""
-    eldest = min(live, key=lambda m: m.arrival, default=None)
+    eldest = min(live, key=arrival, default=None)
     said = [own.text for own in record.overlooked]
     owner = eldest.pod.owner if eldest else None
     traits = owners.get(owner.uid) if owner else None

@@ -5,12 +5,13 @@ count is asked for: a reader that asks every other second pays for the gangs tha
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from scheduler.ledger import conditions
-from scheduler.ledger.gang import GangRecord
+from scheduler.ledger.gang import GangRecord, Member
+from scheduler.ledger.phase import State
 from scheduler.model.decision import Quality
 from scheduler.model.demand import Demand
 from scheduler.model.preemption_units import Preempt
@@ -61,6 +62,8 @@ class Entry(NamedTuple):
     demands: tuple[tuple[Demand, int], ...]
     since: float | None
     """Since when it waits; None: it does not."""
+    wants: tuple[tuple[Demand, int], ...] = ()
+    """What its members ask for that have no seat, while its whole quorum waits."""
 
 
 @dataclass(slots=True)
@@ -70,6 +73,8 @@ class GangCounts:
     cases: Counter[Case] = field(default_factory=Counter)
     demands: Counter[Demand] = field(default_factory=Counter)
     """Members by what they need."""
+    wanted: dict[str, Counter[str]] = field(default_factory=dict)
+    """By namespace and resource, what gangs want that wait."""
     _entries: dict[GangKey, Entry] = field(default_factory=dict)
     _since: dict[GangKey, float] = field(default_factory=dict)
 
@@ -94,6 +99,8 @@ class GangCounts:
             self.demands[demand] += count
         if own.since is not None:
             self._since[key] = own.since
+        if own.wants:
+            self.wanted.setdefault(key.namespace, Counter()).update(_amounts(own.wants))
 
     def _strike(self, key: GangKey) -> None:
         own = self._entries.pop(key, None)
@@ -107,20 +114,36 @@ class GangCounts:
             if not self.demands[demand]:
                 del self.demands[demand]
         self._since.pop(key, None)
+        if own.wants:
+            left = self.wanted[key.namespace]
+            left.subtract(_amounts(own.wants))
+            self.wanted[key.namespace] = left = +left
+            if not left:
+                del self.wanted[key.namespace]
 
 
 def entry(record: GangRecord) -> Entry:
-    return Entry((record.state, conditions.reason(record).value), _demands(record), record.waiting_since)
+    case = (record.state, conditions.reason(record).value)
+    wants = _demands(record.plannable()) if record.state is State.WAITING else ()
+    return Entry(case, _demands(record.members.values()), record.waiting_since, wants)
 
 
-def _demands(record: GangRecord) -> tuple[tuple[Demand, int], ...]:
+def _amounts(wants: Iterable[tuple[Demand, int]]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for demand, count in wants:
+        for name, amount in demand.requests:
+            total[name] += amount * count
+    return total
+
+
+def _demands(members: Collection[Member]) -> tuple[tuple[Demand, int], ...]:
     """Each demand with its members. Most share one, and that two are one is told faster than that they are equal."""
-    if len(record.members) == 1:
-        (member,) = record.members.values()
+    if len(members) == 1:
+        (member,) = members
         return ((member.pod.demand, 1),)
     counts: dict[int, int] = {}
     known: dict[int, Demand] = {}
-    for member in record.members.values():
+    for member in members:
         demand = member.pod.demand
         counts[id(demand)] = counts.get(id(demand), 0) + 1
         known[id(demand)] = demand

@@ -1,11 +1,12 @@
 """What is remembered of one gang and of its members. Mutable, and reachable through the ledger alone."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import Any, NamedTuple
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
 
-from scheduler.ledger.gang_parts import Backoff, BindLimit, Health, ObservedRun, Pinning, Preemption
+from scheduler.ledger.gang_parts import Account, Backoff, BindLimit, Health, ObservedRun, Pinning, Preemption
 from scheduler.ledger.messages import Failure, Mishap, Notice, Overlooked
 from scheduler.ledger.verdict import Verdict
 from scheduler.model.cluster import Mask
@@ -73,8 +74,6 @@ class Member:
     """The API server called our PATCH of this pod invalid: from now on it is nominated."""
     telling: Reason | None = None
     """The last reason that we wrote into its condition, or are about to."""
-    arrival: tuple[float, str] = field(init=False)
-    """Its place among the members, older ones first."""
     bound: bool = field(init=False)
     """It has its node, and has not ended."""
     stays: bool = field(init=False)
@@ -83,7 +82,6 @@ class Member:
     """Still to count on: it stays, and is not aside."""
 
     def __post_init__(self) -> None:
-        self.arrival = (self.pod.created, self.pod.key.name)
         self.see(self.pod)
 
     def see(self, pod: Pod) -> None:
@@ -126,6 +124,10 @@ class Member:
         if seat is not None and seat.pin and seat.node == self.pod.pinned:
             return seat.node
         return self.pinning if self.pod.gated else None
+
+
+arrival: Final[Callable[[Member], tuple[float, str]]] = attrgetter("pod.created", "pod.key.name")
+"""A member's place among the members, older ones first. Not kept with each: that takes 64 bytes a pod."""
 
 
 def was_tried(pod: Pod) -> bool:
@@ -262,6 +264,7 @@ class GangRecord:
     backoff: Backoff = field(default_factory=Backoff)
     bind_limit: BindLimit = field(default_factory=BindLimit)
     preemption: Preemption = field(default_factory=Preemption)
+    account: Account = field(default_factory=Account)
     pulse: int = 0
     """Grows whenever the gang is looked at: what was made of it before may be stale."""
     faults: int = 0
@@ -317,6 +320,7 @@ class GangRecord:
             backoff=replace(self.backoff),
             bind_limit=replace(self.bind_limit),
             preemption=replace(self.preemption),
+            account=replace(self.account, used=dict(self.account.used)),
         )
 
     def live(self) -> list[Member]:
@@ -324,7 +328,7 @@ class GangRecord:
 
     def waiting(self) -> list[Member]:
         """Members that can be given a seat now, in order of arrival."""
-        return sorted(self.plannable(), key=lambda m: m.arrival)
+        return sorted(self.plannable(), key=arrival)
 
     def plannable(self) -> list[Member]:
         """Members that can be given a seat now."""

@@ -64,6 +64,20 @@ class ObservedRun:
 
 
 @dataclass(slots=True)
+class Account:
+    """What it had so far, for the history of gangs that ended. Written by `gang_history`."""
+
+    arrived: float | None = None
+    """When the first of its pods was made, in seconds since the epoch; None: it was not looked at while a pod lived."""
+    began: float | None = None
+    """When its quorum was first bound."""
+    quorum: int = 0
+    """Members of its quorum then."""
+    used: dict[str, float] = field(default_factory=dict)
+    """Seconds times amount, by device, of its pods that gave their nodes back."""
+
+
+@dataclass(slots=True)
 class Backoff:
     """How often it was tried in vain, and until when it is not planned. Written by `backoff`."""
 

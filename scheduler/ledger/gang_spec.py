@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from scheduler.ledger.gang import GangRecord, Spec
+from scheduler.ledger.gang import GangRecord, Spec, arrival
 from scheduler.ledger.messages import Overlooked
 from scheduler.model.decision import Reason, Refuse
 from scheduler.model.policy import Policy
@@ -31,7 +31,7 @@ def spec(
     record: GangRecord, groups: Mapping[tuple[str, GangKey], Group], policy: Policy
 ) -> Spec | Refuse | Reason:
     """What the gang says of itself; Refuse where it contradicts itself; a Reason while something is missing."""
-    members = sorted(record.live(), key=lambda m: m.arrival)
+    members = sorted(record.live(), key=arrival)
     for member in members:
         for complaint in member.pod.complaints:
             if complaint.fatal:
@@ -54,8 +54,8 @@ def overlooked(record: GangRecord) -> tuple[Overlooked, ...]:
     """What its members say that is overlooked: each field once, the eldest's word for it; a younger one is named."""
     live = record.live()
     found: dict[str, Overlooked] = {}
-    eldest = min(live, key=lambda m: m.arrival, default=None)
-    for member in sorted((m for m in live if m.pod.complaints), key=lambda m: m.arrival):
+    eldest = min(live, key=arrival, default=None)
+    for member in sorted((m for m in live if m.pod.complaints), key=arrival):
         whose = "" if member is eldest else f"{member.pod.key.name}: "
         for own in member.pod.complaints:
             if not own.fatal:

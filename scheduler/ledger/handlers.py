@@ -251,6 +251,7 @@ def _begin(cache: Cache, now: float) -> None:
     """Once both are true: what an earlier run left behind comes before all that is new."""
     if not cache.ready:
         return
+    cache.history.begin(now)
     cache.do(recovery.adopt(cache, now))
     for key in cache.registry.gangs:
         cache.mark(key, spec_too=True)

@@ -11,7 +11,7 @@ from typing import Final
 
 from scheduler.ledger import backoff, conditions, pins, plans, quorum
 from scheduler.ledger.cache import Cache
-from scheduler.ledger.gang import GangRecord, Member, Spec
+from scheduler.ledger.gang import GangRecord, Member, Spec, arrival
 from scheduler.ledger.messages import Mishap
 from scheduler.ledger.phase import Facts
 from scheduler.model.cluster import Node
@@ -227,7 +227,7 @@ def left(cache: Cache, member: Member) -> None:
 def _restart(cache: Cache, record: GangRecord, lost: list[Mishap], now: float) -> list[Effect]:
     """All members are evicted together, where their owners make them again at no cost."""
     said, record.health.restart_for = record.health.restart_for, ""
-    speaker = min(record.live(), key=lambda m: m.arrival, default=None)
+    speaker = min(record.live(), key=arrival, default=None)
     if speaker is None:
         conditions.note_mishaps(record, Reason.MEMBER_LOST, lost)
         return []

@@ -17,7 +17,7 @@ from scheduler.ledger import (
     quorum,
 )
 from scheduler.ledger.cache import Cache
-from scheduler.ledger.gang import Aside, GangRecord, Hold, Member, Spec, note_tried
+from scheduler.ledger.gang import Aside, GangRecord, Hold, Member, Spec, arrival, note_tried
 from scheduler.ledger.gang_spec import SINGLE
 from scheduler.ledger.messages import Mishap, called
 from scheduler.model.decision import TEXT, Reason, Refuse
@@ -98,7 +98,7 @@ def is_of_several(
 
 def _turn(run: Sequence[Member], *, had: bool) -> tuple[bool, bool, tuple[float, str]]:
     seated = any(member.has_seat for member in run)
-    return not seated, not had, min((member.arrival for member in run), default=(0.0, ""))
+    return not seated, not had, min((arrival(member) for member in run), default=(0.0, ""))
 
 
 def _taken_by(owner: Owner) -> str:
@@ -124,7 +124,7 @@ def seen(cache: Cache, pod: Pod, now: float) -> None:
     if before == pod and known is not None:
         known.see(pod)  # what people are told on it may be another
         return
-    record, member = _enrolled(cache, pod, known)
+    record, member = _enrolled(cache, pod, known, now)
     if before is None or not member.live or _said(before) != _said(pod):
         record.spec = None
     cache.registry.renew(member, pod)
@@ -140,6 +140,7 @@ def seen(cache: Cache, pod: Pod, now: float) -> None:
         cache.release(member)
         if pod.phase.ended and before is not None and not before.phase.ended:
             migration.keep_place(cache, member, now)
+            cache.history.ended(record, member, now)
     elif member.hold is not None:
         _keep_seat(cache, member, member.hold, now)
     if not member.live:
@@ -200,7 +201,7 @@ def _took_room(cache: Cache, pod: Pod, now: float) -> None:
     cache.mark(record.key)
 
 
-def _enrolled(cache: Cache, pod: Pod, known: Member | None) -> tuple[GangRecord, Member]:
+def _enrolled(cache: Cache, pod: Pod, known: Member | None, now: float) -> tuple[GangRecord, Member]:
     """The pod's gang and its place in it, made when it is new.
 
     When all members ended, a pod of another controller begins a new gang; each that ended is on its own from then on.
@@ -215,6 +216,7 @@ def _enrolled(cache: Cache, pod: Pod, known: Member | None) -> tuple[GangRecord,
         return cache.registry.gangs[cache.registry.gang_of[pod.uid]], known
     record = cache.registry.gangs.get(key)
     if record is not None and cache.synced and _is_over(record, pod):
+        cache.history.replaced(record, list(record.members.values()), now)
         for uid in list(record.members):
             move(cache, uid, gang_of_one(key.namespace, uid))
     return cache.registry.enter(pod, key)
@@ -236,6 +238,8 @@ def forget(cache: Cache, uid: Uid, now: float) -> None:
         healing.left(cache, member)
         if member.bound:
             migration.keep_place(cache, member, now)
+        record = cache.registry.gangs[cache.registry.gang_of[uid]]
+        cache.history.gone(record, member, now, suspended=record.key in cache.registry.asleep)
     cache.unknown(uid)
     key = cache.registry.leave(uid)
     if key is not None:
@@ -268,7 +272,7 @@ def move(cache: Cache, uid: Uid, key: GangKey) -> None:
     cache.mark(key, spec_too=True)
 
 
-def resolve(cache: Cache, record: GangRecord) -> Spec | None:
+def resolve(cache: Cache, record: GangRecord, now: float) -> Spec | None:
     """What the gang asks for; pods of an earlier run leave it. None: nothing can be asked."""
     if record.spec is None:
         set_aside(cache, record)
@@ -279,6 +283,7 @@ def resolve(cache: Cache, record: GangRecord) -> Spec | None:
             record.verdict.forget()
         if isinstance(spec, Spec):
             if former := quorum.pods_of_earlier_controllers(record, spec):
+                cache.history.replaced(record, [record.members[uid] for uid in former], now)
                 for uid in former:
                     move(cache, uid, gang_of_one(record.key.namespace, uid))
                 quorum.forget_completions(record)  # what they completed counts for them alone

@@ -9,7 +9,7 @@ out.
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 
 from scheduler.ledger import quorum
-from scheduler.ledger.gang import GangRecord, Spec
+from scheduler.ledger.gang import GangRecord, Spec, arrival
 from scheduler.ledger.phase import State
 from scheduler.model.demand import Demand
 from scheduler.model.preemption_units import Limit
@@ -78,6 +78,11 @@ class ShareUsage:
                 del sums[name]
         if not sums:
             del self._used[namespace]
+
+    @property
+    def used(self) -> Mapping[str, Mapping[str, float]]:
+        """By namespace and resource, what is used."""
+        return self._used
 
     def of(self, namespace: str) -> Usage:
         return Usage(dict(self._used.get(namespace, {})), self.shares.get(namespace, Share()))
@@ -302,7 +307,7 @@ def _lacking(record: GangRecord, spec: Spec, counts: Mapping[str, int]) -> dict[
     """By resource: what so many of each role ask for, its members being like the first of them that is there."""
     needs: dict[str, int] = {}
     counted: set[str] = set()
-    for member in sorted(record.live(), key=lambda m: m.arrival):
+    for member in sorted(record.live(), key=arrival):
         role = quorum.role_of(member, spec)
         if role in counted:
             continue

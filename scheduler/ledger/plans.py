@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from scheduler.ledger.cache import Cache
-from scheduler.ledger.gang import GangRecord, Hold, Member, Plan, Step
+from scheduler.ledger.gang import GangRecord, Hold, Member, Plan, Step, arrival
 from scheduler.ledger.node_table import NodeTable
 from scheduler.model.demand import Demand
 from scheduler.model.effects import Effect, Nominate, Ungate, WritePlan
@@ -71,9 +71,7 @@ def take_seats(cache: Cache, record: GangRecord, seats: Mapping[Uid, str], now: 
 def start(record: GangRecord, plan: Plan, now: float, policy: Policy) -> list[Effect]:
     """The first effect of a new plan; none where there is nothing to persist."""
     record.plan = plan
-    gated = sorted(
-        (record.members[uid] for uid in plan.seats if record.members[uid].pod.gated), key=lambda m: m.arrival
-    )
+    gated = sorted((record.members[uid] for uid in plan.seats if record.members[uid].pod.gated), key=arrival)
     if len(gated) < 2:
         return []
     first = gated[0].pod
@@ -201,7 +199,7 @@ def _present(record: GangRecord, plan: Plan) -> list[tuple[Uid, str, Member]]:
     rows = [(uid, node, record.members.get(uid)) for uid, node in plan.seats.items()]
     live = [(uid, node, member) for uid, node, member in rows if member is not None and member.live]
     seated = [row for row in live if row[2].hold is not None and row[2].hold.node == row[1]]
-    return sorted(seated, key=lambda row: row[2].arrival)
+    return sorted(seated, key=lambda row: arrival(row[2]))
 
 
 def _nominations(

@@ -14,7 +14,7 @@ from typing import Final
 from scheduler.ledger import attained_service, gang_spec, healing, plans, quorum
 from scheduler.ledger.backoff import RETRY_AFTER
 from scheduler.ledger.cache import Cache
-from scheduler.ledger.gang import GangRecord, Hold, Plan, Spec, Step, Victim
+from scheduler.ledger.gang import GangRecord, Hold, Plan, Spec, Step, Victim, arrival
 from scheduler.ledger.messages import GaveWay, called
 from scheduler.ledger.preemption_history import line
 from scheduler.model.decision import TEXT, Reason
@@ -95,7 +95,7 @@ def _persist(cache: Cache, record: GangRecord, plan: Plan, now: float) -> list[E
     gated = [m for uid in plan.seats if (m := record.members[uid]).pod.gated]
     if not (gated and plan.victims):
         return []
-    pod = min(gated, key=lambda m: m.arrival).pod
+    pod = min(gated, key=arrival).pod
     plan.writer = pod.uid
     written = WritePlan(
         record.key, pod.uid, pod.key, plan.name, dict(plan.seats), tuple(sorted(plan.victims))
@@ -248,7 +248,7 @@ def answered(cache: Cache, record: GangRecord, uid: Uid, kind: FailureKind | Non
 
 def _gave_way(cache: Cache, record: GangRecord, plan: Plan, uid: Uid, victim: Victim, now: float) -> Announce:
     """It learns that it leaves for this gang, and we remember it. A refused request is not told."""
-    speaker = min(record.members.values(), key=lambda member: member.arrival).pod
+    speaker = min(record.members.values(), key=arrival).pod
     name = speaker.key.name if gang_spec.is_gang_of_one(record.key) else record.key.name
     loser = cache.registry.gangs.get(victim.gang)
     if loser is not None:

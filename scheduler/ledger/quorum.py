@@ -6,7 +6,7 @@ What the Jobs of a gang completed counts too, also where the pods that did it ar
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping
 
-from scheduler.ledger.gang import GangRecord, Member, Spec, Step
+from scheduler.ledger.gang import GangRecord, Member, Spec, Step, arrival
 from scheduler.ledger.phase import Facts
 from scheduler.model.decision import Refuse
 from scheduler.model.demand import Demand
@@ -58,7 +58,7 @@ def core(record: GangRecord, spec: Spec, bound: Iterable[Member]) -> tuple[list[
     count = QuorumCount(spec, filter(_succeeded, record.members.values()))
     kept: list[Member] = []
     above: list[Member] = []
-    for member in sorted(bound, key=lambda m: (is_surplus(m), m.arrival)):
+    for member in sorted(bound, key=lambda m: (is_surplus(m), arrival(m))):
         (kept if count.take(member) else above).append(member)
     return kept, above
 

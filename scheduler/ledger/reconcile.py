@@ -32,7 +32,7 @@ NEVER = float("inf")
 def reconcile(cache: Cache, record: GangRecord, now: float) -> tuple[list[Effect], float]:
     """What is to be done for this gang now, and when time alone will next call for a look."""
     # 1. What its members ask for; pods of an earlier run leave it.
-    spec = membership.resolve(cache, record)
+    spec = membership.resolve(cache, record, now)
     # 2. Holds and bars that end by themselves.
     _expire(cache, record, now)
     # 3. Broken pins: evicted, or given back to be seated again.
@@ -142,6 +142,7 @@ def _enter(cache: Cache, record: GangRecord, facts: Facts, now: float) -> None:
     if record.state is State.LEAVING:
         record.waiting_since = None
     observed_runs.keep(cache, record, now)
+    cache.history.note(record, cache.owners, now)
 
 
 def _stands_short(record: GangRecord, facts: Facts) -> bool:

@@ -7,7 +7,7 @@ there, are members of the gang, and all its seats fit together. The rest is plan
 
 from scheduler.ledger import fault_isolation, gang_spec, phase, preemption, quorum
 from scheduler.ledger.cache import Cache
-from scheduler.ledger.gang import GangRecord, Hold, Member, Plan, Spec, Step, Victim, was_tried
+from scheduler.ledger.gang import GangRecord, Hold, Member, Plan, Spec, Step, Victim, arrival, was_tried
 from scheduler.model.decision import Reason
 from scheduler.model.effects import Effect, WritePlan
 from scheduler.model.preemption_units import may_be_asked
@@ -23,7 +23,7 @@ def adopt(cache: Cache, now: float) -> list[Effect]:
     for believed in (_is_pinned, _is_nominated):
         for record in records:
             with fault_isolation.guard(cache, record.key, now):
-                for member in sorted(record.live(), key=lambda m: m.arrival):
+                for member in sorted(record.live(), key=arrival):
                     if believed(member.pod):
                         _adopt_seat(cache, record, member, now)
     effects: list[Effect] = []
@@ -140,7 +140,7 @@ def _adopt_rest(cache: Cache, record: GangRecord, now: float) -> None:
         was_tried(m.pod) for m in record.live()
     )
     before = [m for m in record.live() if m.hold is None]
-    if not all(_adopt_seat(cache, record, m, now) for m in sorted(before, key=lambda m: m.arrival)):
+    if not all(_adopt_seat(cache, record, m, now) for m in sorted(before, key=arrival)):
         for member in before:
             if member.hold is not None:
                 cache.release(member)
@@ -150,7 +150,7 @@ def _adopt_plan(cache: Cache, record: GangRecord, now: float) -> list[Effect]:
     """The first written plan that can be believed goes on; the others are taken away where nothing came of them."""
     effects: list[Effect] = []
     begun = any(m.hold is not None or m.pod.node is not None for m in record.live())
-    for writer in sorted(record.live(), key=lambda m: m.arrival):
+    for writer in sorted(record.live(), key=arrival):
         note = writer.pod.plan
         if note is None or record.plan is not None:
             continue

@@ -14,3 +14,9 @@ SUBDOMAIN: Final = r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?"
 
 LABEL_KEY: Final = rf"({SUBDOMAIN}/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?"
 """The key of a label: a name, and before it a domain if it has one."""
+
+LABEL_VALUE: Final = r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?"
+
+_TERM: Final = rf"(!?{LABEL_KEY}|{LABEL_KEY}(=|==|!=){LABEL_VALUE})"
+LABEL_SELECTOR: Final = rf"{_TERM}(,{_TERM}){{0,15}}"
+"""Up to 16 terms: whether a label is there, and what its value is or is not. Sets (`in`, `notin`) are none of them."""

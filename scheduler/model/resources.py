@@ -92,6 +92,11 @@ def written(resource: str, value: float) -> str:
     return f"{whole}{_BINARY[power]}"
 
 
+def is_device(resource: str) -> bool:
+    """It is an extended resource, such as a GPU."""
+    return "/" in resource
+
+
 def is_bytes(resource: str) -> bool:
     """Its unit is a byte."""
     return resource in {MEMORY, EPHEMERAL_STORAGE} or resource.startswith(HUGE_PAGES)

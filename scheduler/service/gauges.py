@@ -2,20 +2,23 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, get_args
 
 from prometheus_client import Counter as CounterMetric
+from prometheus_client import Gauge
 
 from scheduler.engine import Engine
 from scheduler.extender.verb_handlers import VERBS, Result
 from scheduler.kube.retry_backoff import CAUSES
 from scheduler.kube.watch import Reflector
-from scheduler.ledger import pins
+from scheduler.ledger import pins, share_amounts
+from scheduler.ledger.share_amounts import NOTHING
 from scheduler.model.decision import Reason
 from scheduler.model.effects import Effect
 from scheduler.model.events import FailureKind
 from scheduler.model.preemption_units import Kind
+from scheduler.model.resources import CPU
 from scheduler.placement import scoring
 from scheduler.service.informers import KINDS
 from scheduler.service.share_guarantees import ShareGuarantees
@@ -33,6 +36,7 @@ class Gauges:
         self._told: Counter[CounterMetric] = Counter()
         self._lost = 0.0
         self._guarantees = ShareGuarantees(engine)
+        self._shares: dict[tuple[Gauge, str, str], float] = {}
         self.fragments: Mapping[str, float] = {}
         """Fragmentation by resource, as last measured."""
 
@@ -42,6 +46,7 @@ class Gauges:
         self._show_gangs(now)
         self._show_watches(now)
         self._show_cluster()
+        self._show_shares()
 
     def _raise(self, counter: CounterMetric, total: int) -> None:
         counter.inc(total - self._told[counter])
@@ -109,6 +114,27 @@ class Gauges:
         metrics.set_ratio(metrics.guaranteed_ratio, self._guarantees.check())
         self.fragments = scoring.fragmentation(picture, self._engine.demands_seen())
         metrics.set_ratio(metrics.fragmentation_ratio, self.fragments)
+
+    def _show_shares(self) -> None:
+        """Namespaces and resources that `queue.shares` names, and no others: the settings bound the series."""
+        before, self._shares = self._shares, dict(self._share_amounts())
+        for gauge, *labels in before.keys() - self._shares.keys():
+            gauge.remove(*labels)
+        for (gauge, *labels), value in self._shares.items() - before.items():
+            gauge.labels(*labels).set(value)
+
+    def _share_amounts(self) -> Iterator[tuple[tuple[Gauge, str, str], float]]:
+        """By gauge, namespace and resource, what is shown; what has not changed is not set again."""
+        ledger = self._engine.ledger
+        shares = self._engine.policy.shares if ledger.acting else {}
+        named = {name for share in shares.values() for name, _ in (*share.guaranteed, *share.ceiling)}
+        for namespace in shares:
+            amounts = share_amounts.amounts(ledger, namespace)
+            for resource in named:
+                unit = 1000 if resource == CPU else 1
+                for name, value in amounts.get(resource, NOTHING)._asdict().items():
+                    if value is not None:
+                        yield (getattr(self._metrics, f"share_{name}"), namespace, resource), value / unit
 
 
 RESULTS: Final = ("done", *FailureKind)

@@ -22,13 +22,14 @@ from scheduler.kube.watch_probe import UNGUARDED, Pace
 from scheduler.model.effects import Evict
 from scheduler.model.events import EffectDone, EffectFailed
 from scheduler.objects.watched_resources import RESOURCES
-from scheduler.service import operator_actions, status_server
+from scheduler.service import aggregated_api, operator_actions
 from scheduler.service.forecast_loop import keep_foreseeing
 from scheduler.service.gauges import Gauges, begin_all
 from scheduler.service.informers import Informers
 from scheduler.service.operator_actions import OperatorActions
 from scheduler.service.service import Service
 from scheduler.service.settings_reload import keep_reading
+from scheduler.service.status_server import StatusService
 from scheduler.serving import probes
 from scheduler.serving.component import component
 from scheduler.serving.probes import neighbor
@@ -85,12 +86,24 @@ async def run(
         if source is not None:
             tasks.append(keep_reading(service.engine, source.read, source.stamp, steady, service.submit))
         app = build_app(service, settings.verbs, metrics, lambda: _limit(service, settings))
-        operator = OperatorActions(
+        people = StatusService(
+            settings.status,
             service.engine,
-            service.clock,
-            partial(operator_actions.drain_node, service),
-            partial(operator_actions.make_moves, service),
+            client,
+            metrics,
+            lambda: parts.gauges.fragments,
+            OperatorActions(
+                service.engine,
+                service.clock,
+                partial(operator_actions.drain_node, service),
+                partial(operator_actions.make_moves, service),
+            ),
+            parts.intake.volumes,
         )
+        if settings.aggregation.serve:
+            tasks.append(
+                aggregated_api.keep_serving(settings.aggregation, people, client, settings.lease.namespace)
+            )
         async with (
             neighbor(KUBE_SCHEDULER, settings.probes.kube_scheduler) as beside,
             component(
@@ -109,15 +122,7 @@ async def run(
                 metrics=metrics,
                 ends=metrics.certificate_end_timestamp_seconds,
             ) as verbs,
-            status_server.serving(
-                settings.status,
-                service.engine,
-                client,
-                metrics,
-                lambda: parts.gauges.fragments,
-                operator,
-                parts.intake.volumes,
-            ) as status,
+            people.serving() as status,
         ):
             places = {
                 "verbs": url(settings.verbs.host, verbs, tls=bool(settings.verbs.cert)),

@@ -34,6 +34,9 @@ BACKLOG: Final = 100
 FIELDS: Final = 64
 """Header fields of a request; a browser sends some 20, and a proxy adds a few. Each may be as long as the next two say."""
 
+GROUP_FIELDS: Final = 2048
+"""The same where the API server passes requests on: it sends a field for each group of the user."""
+
 FIELD: Final = 8190
 """Bytes of a header field where no token is asked for; aiohttp's own default."""
 
@@ -63,6 +66,7 @@ async def serve(
     head_limit: float = HEAD_LIMIT,
     anonymous: bool = False,
     credentials: bool = False,
+    fields: int = FIELDS,
     backlog: int = BACKLOG,
     ends: Gauge | None = None,
 ) -> AsyncIterator[int]:
@@ -71,8 +75,8 @@ async def serve(
     section: of the settings, named in errors. settings: bounds and TLS; by default no TLS.
     metrics: where connections are counted, if they are. anonymous: a client need not show a certificate, but one that
     it shows must be good. credentials: the application asks for a token or certificate, and tells
-    `listener.authenticated` of each that is good; a connection that shows none in time is closed. backlog: connections
-    that may wait to be taken; the kernel may allow fewer. ends: where it is shown when the certificates end, if it is.
+    `listener.authenticated` of each that is good; a connection that shows none in time is closed. fields: header fields of
+    a request at most. backlog: connections that may wait to be taken; the kernel may allow fewer. ends: where it is shown when the certificates end, if it is.
     Raises SettingsError when the address cannot be listened on, or the certificates cannot be used.
     """
     own = settings or TLSServer()
@@ -89,7 +93,7 @@ async def serve(
         auto_decompress=False,
         lingering_time=LINGER,
         shutdown_timeout=DRAIN,
-        max_headers=FIELDS,
+        max_headers=fields,
         max_field_size=TOKEN_FIELD if credentials else FIELD,
     )
     await runner.setup()

@@ -18,11 +18,18 @@ from scheduler.settings import rules, sources
 from scheduler.settings.elastic_settings import Confinement, ElasticMaster, Reported, Workers
 from scheduler.settings.scheduler_settings import Queue
 from scheduler.settings.sections import NAMES, SECTIONS, Api, Log, LogFormat, LogLevel, Settings
-from scheduler.settings.server_settings import Probes, RendezvousServer, StatusServer, TLSServer, VerbsServer
+from scheduler.settings.server_settings import (
+    Aggregation,
+    Probes,
+    RendezvousServer,
+    StatusServer,
+    TLSServer,
+    VerbsServer,
+)
 
 __all__ = [
-    "Api", "Confinement", "ElasticMaster", "Log", "LogFormat", "LogLevel", "Probes", "Queue", "RendezvousServer",
-    "Reported", "Settings", "StatusServer", "TLSServer", "VerbsServer", "Workers", "load",
+    "Aggregation", "Api", "Confinement", "ElasticMaster", "Log", "LogFormat", "LogLevel", "Probes", "Queue",
+    "RendezvousServer", "Reported", "Settings", "StatusServer", "TLSServer", "VerbsServer", "Workers", "load",
 ]  # fmt: skip
 
 FILE: Final = "settings.yaml"

@@ -22,6 +22,7 @@ def check(settings: Settings) -> None:
 def _rules(s: Settings) -> Iterator[tuple[str, str, bool, str]]:
     """Section and name of the setting to change, whether the rule is broken, and what would be right."""
     gangs, verbs, probes, status, meet = s.gangs, s.verbs, s.probes, s.status, s.rendezvous
+    joined = s.aggregation
     levels = [level.name for level in s.cluster.levels]
     labels = [level.label for level in s.cluster.levels]
     yield "cluster", "levels", len({*levels}) < len(levels), "two levels must not have one name"
@@ -37,7 +38,13 @@ def _rules(s: Settings) -> Iterator[tuple[str, str, bool, str]]:
     yield "rendezvous", "port", meet.port == probes.port != 0, f"must differ from probes.port: {public}"
     taken = status.serve and status.port in {verbs.port, probes.port} - {0}
     yield "status", "port", taken, "must differ from verbs.port and probes.port: each is for others"
+    taken = joined.serve and joined.port in {verbs.port, probes.port, status.port * status.serve} - {0}
+    yield "aggregation", "port", taken, "must differ from verbs.port, probes.port and status.port"
+    broken = joined.serve and not (joined.cert or joined.secret)
+    yield "aggregation", "secret", broken, "must be a name, unless aggregation.cert is set"
 
+    pair = "aggregation.cert and aggregation.key"
+    yield "aggregation", "cert", bool(joined.cert) != bool(joined.key), f"{pair} go together"
     for section, server in ("verbs", verbs), ("status", status):
         pair = f"{section}.cert and {section}.key"
         yield section, "cert", bool(server.cert) != bool(server.key), f"{pair} go together"

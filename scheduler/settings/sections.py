@@ -13,7 +13,13 @@ from scheduler.model.policy import Policy
 from scheduler.settings import kinds, sources
 from scheduler.settings.elastic_settings import ElasticMaster, Workers
 from scheduler.settings.scheduler_settings import Cluster, Gangs, Placement, Queue
-from scheduler.settings.server_settings import Probes, RendezvousServer, StatusServer, VerbsServer
+from scheduler.settings.server_settings import (
+    Aggregation,
+    Probes,
+    RendezvousServer,
+    StatusServer,
+    VerbsServer,
+)
 
 
 class LogFormat(StrEnum):
@@ -97,6 +103,7 @@ class Settings:
     verbs: VerbsServer = VerbsServer()
     probes: Probes = Probes()
     status: StatusServer = StatusServer()
+    aggregation: Aggregation = Aggregation()
     rendezvous: RendezvousServer = RendezvousServer()
     elastic: ElasticMaster = ElasticMaster()
     workers: Workers = Workers()

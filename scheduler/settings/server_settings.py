@@ -135,6 +135,40 @@ class StatusServer(TLSServer):
 
 
 @dataclass(frozen=True, slots=True)
+class Aggregation(TLSServer):
+    """The same service as a part of the Kubernetes API: the API server knows who asks, and passes the request on."""
+
+    serve: Annotated[bool, kinds.flag] = False
+    """true: serve it. Needs the APIService, the Secret and the rights of manifests/components/aggregated-api."""
+
+    host: Annotated[str, kinds.host] = ""
+    """Address to listen on. Empty: every one of both families, since the API server asks from outside of the Pod. A
+    client without a certificate of the API server is refused in the handshake."""
+
+    port: Annotated[int, kinds.port] = 10250
+    """Port to listen on. Private clusters let their control plane reach this port of nodes and Pods, and few others. 0: any
+    that is free."""
+
+    cert: Annotated[str, kinds.path] = ""
+    """File of our certificate, PEM. Empty: Gangwright makes one, keeps it in the Secret, and writes its authority into
+    the APIService. With a file, `spec.caBundle` of the APIService is yours to set."""
+
+    names: Annotated[tuple[str, ...], kinds.many(_server_name, least=1, most=16)] = (
+        "gangwright-api.gangwright-system.svc",
+    )
+    """Names that the certificate is good for: that of the Service, as the API server calls it."""
+
+    secret: Annotated[str, _object_name] = "gangwright-api-tls"  # noqa: S105 - the name of an object
+    """Secret of lease.namespace that keeps the certificate, so that all replicas show one authority."""
+
+    connections: Annotated[int, kinds.connections] = 128
+    """Connections at a time; each API server keeps a few. Beyond it the oldest that was never answered is closed."""
+
+    keep_alive: Annotated[float, kinds.seconds(100, 3600)] = 120.0
+    """How long an idle connection stays open: longer than the 90 s of the API server's client."""
+
+
+@dataclass(frozen=True, slots=True)
 class RendezvousServer(TLSServer):
     """Where the workers of elastic jobs meet, over TLS always, and which of their tokens count."""
 

@@ -4,19 +4,34 @@ Lives here: which right each answer needs. Never here: HTTP, or how a right is f
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from scheduler.engine import Engine
 from scheduler.engine.explanation import Found
+from scheduler.ledger import share_amounts
 from scheduler.ledger.gang import GangRecord
 from scheduler.model.decision import TEXT, Reason
 from scheduler.model.workload import GangKey
 from scheduler.objects.volumes import Volumes
-from scheduler.status import gang_views, inactive_gangs, members, move_views, node_views, schemas, trials
+from scheduler.status import (
+    accounting,
+    gang_views,
+    history_views,
+    inactive_gangs,
+    label_selector,
+    members,
+    move_views,
+    node_views,
+    schemas,
+    share_views,
+    trials,
+)
+from scheduler.status.api_group import Standing
 from scheduler.status.authorization import Alias, Reviews, Right, Sight, Subject
 from scheduler.status.gang_views import UNASKED, Outlook, Page, Steps
+from scheduler.status.label_selector import Selector
 from scheduler.status.move_schemas import DefragAnswer, DefragRequest
 from scheduler.status.operator_api import NOT_ACTING, OperatorError, OperatorService, Problem, Trial, reading
 from scheduler.status.schemas import TrialRequest
@@ -57,6 +72,10 @@ class Ask:
     def page(self) -> Page:
         return Page(self.words["offset"], self.words["limit"])
 
+    @property
+    def selector(self) -> Selector:
+        return label_selector.parse(self.words.get("labelSelector") or "")
+
 
 class Endpoints:
     """One method a route. operator: None where the service offers none; then nothing can be done or tried out.
@@ -88,22 +107,31 @@ class Endpoints:
         self._survey: node_views.Survey | None = None
         self._surveyed = 0.0
 
+    @property
+    def standing(self) -> Standing:
+        """How this replica stands now."""
+        ledger, states = self._engine.ledger, Standing
+        found = (
+            (not ledger.synced, states.READING), (not ledger.acting, states.STANDBY), (ledger.blind, states.STALE)
+        )  # fmt: skip
+        return next((state for holds, state in found if holds), states.ACTIVE)
+
     # ── seeing ──────────────────────────────────────────────────────────────────────────────────────────
 
     async def queue(self, ask: Ask) -> schemas.GangList:
         sight = await self._sight(ask.subject)
         return await self._leisurely(
-            gang_views.queue(self._engine, sight, self._clock(), ask.page, self._outlook())
+            gang_views.queue(self._engine, sight, self._clock(), ask.page, self._outlook(), ask.selector)
         )
 
     async def gangs(self, ask: Ask) -> schemas.GangList:
         namespace = ask.words.get("namespace")
-        sight = await self._sight(ask.subject, namespace)
-        if namespace is not None and sight.namespaces is not None and namespace not in sight.namespaces:
-            raise _may_not("list pods", namespace)
-        return await self._leisurely(
-            gang_views.gangs(self._engine, sight, self._clock(), ask.page, self._outlook(), namespace)
+        sight = await self._sight(ask.subject, [namespace] if namespace is not None else None)
+        _must_see(sight, namespace)
+        view = gang_views.gangs(
+            self._engine, sight, self._clock(), ask.page, self._outlook(), namespace, ask.selector
         )
+        return await self._leisurely(view)
 
     async def gang(self, ask: Ask) -> schemas.GangDetail:
         namespace, name = ask.words["namespace"], ask.words["name"]
@@ -140,6 +168,16 @@ class Endpoints:
         return await self._leisurely(
             node_views.cluster(self._engine, self._clock(), ask.subject.user, self._fragmentation())
         )
+
+    async def shares(self, ask: Ask) -> accounting.ShareList:
+        sight = await self._sight(ask.subject, share_amounts.namespaces(self._engine.ledger))
+        return await self._leisurely(share_views.shares(self._engine, sight))
+
+    async def history(self, ask: Ask) -> accounting.HistoryList:
+        namespace, limit = ask.words.get("namespace"), ask.words["limit"]
+        sight = await self._sight(ask.subject, history_views.namespaces(self._engine, namespace))
+        _must_see(sight, namespace)
+        return await self._leisurely(history_views.history(self._engine, sight, limit, namespace))
 
     # ── trying out, and acting ──────────────────────────────────────────────────────────────────────────
 
@@ -211,11 +249,11 @@ class Endpoints:
             what = f"{right.resource}/{right.subresource}" if right.subresource else right.resource
             raise _may_not(f"{right.verb} {what}", right.namespace, right.name)
 
-    async def _sight(self, subject: Subject, only: str | None = None) -> Sight:
-        """Whose names he may read. only: the one namespace that matters."""
+    async def _sight(self, subject: Subject, among: Iterable[str] | None = None) -> Sight:
+        """Namespaces whose names the asker may read. among: those that matter; None: all that have a gang."""
         if await self._reviews.may(subject, Right("list", "pods")):
             return Sight(None, self._alias)
-        wanted = gang_views.namespaces(self._engine) if only is None else [only]
+        wanted = gang_views.namespaces(self._engine) if among is None else sorted(among)
         unknown = [name for name in wanted if self._seen(subject, name) is None]
         now = asyncio.Semaphore(ASKED_AT_ONCE)
 
@@ -274,6 +312,12 @@ class Endpoints:
                 if loop.time() - began >= SPELL:
                     await asyncio.sleep(PAUSE)
                     began = loop.time()
+
+
+def _must_see(sight: Sight, namespace: str | None) -> None:
+    """Raises Problem where the asker may not read the names of the one namespace that it asks about."""
+    if namespace is not None and not sight.sees(GangKey(namespace, "")):
+        raise _may_not("list pods", namespace)
 
 
 def _may_not(what: str, namespace: str, name: str = "") -> Problem:

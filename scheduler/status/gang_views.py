@@ -14,14 +14,15 @@ from typing import Final, TypeVar
 from scheduler.engine import Engine
 from scheduler.engine.explanation import Found
 from scheduler.ledger import conditions, gang_spec, phase, quorum
-from scheduler.ledger.gang import GangRecord, Spec, Step, Victim
+from scheduler.ledger.gang import GangRecord, Spec, Step
 from scheduler.ledger.phase import State
 from scheduler.model.decision import Reason, Refuse, Shortfall, Wait
 from scheduler.model.preemption_units import Unit
 from scheduler.model.queueing import Estimate
 from scheduler.model.workload import GangKey
-from scheduler.status import inactive_gangs, members, schemas
+from scheduler.status import gang_detail, inactive_gangs, label_selector, members, schemas
 from scheduler.status.authorization import Sight
+from scheduler.status.label_selector import Selector
 
 T = TypeVar("T")
 Steps = Generator[None, None, T]
@@ -30,6 +31,7 @@ STRIDE: Final = 16
 """Gangs looked at in one step: with a few dozen pods each, about half a millisecond."""
 
 _WAITS: Final = frozenset({State.GATHERING, State.WAITING, State.FREEING, State.REFUSED})
+_LACKS_ROOM: Final = (Reason.RESERVED, Reason.NO_ROOM, Reason.NO_DOMAIN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ def namespaces(engine: Engine) -> list[str]:
 
 
 def queue(
-    engine: Engine, sight: Sight, now: float, page: Page, outlook: Outlook = NOTHING
+    engine: Engine, sight: Sight, now: float, page: Page, outlook: Outlook = NOTHING, selector: Selector = ()
 ) -> Steps[schemas.GangList]:
     """Gangs that wait, in the order in which they are asked about; behind them those that cannot be placed as they
     are.
@@ -85,6 +87,8 @@ def queue(
         )
         yield
     keys = [*places, *(key for *_, key in sorted(behind))]
+    if selector:
+        keys = yield from _chosen(engine, sight, keys, selector)
     return (yield from _listed(engine, sight, now, page, outlook, keys, places))
 
 
@@ -95,6 +99,7 @@ def gangs(
     page: Page,
     outlook: Outlook = NOTHING,
     namespace: str | None = None,
+    selector: Selector = (),
 ) -> Steps[schemas.GangList]:
     """All gangs, or those of one namespace, by namespace and name. Gangs that are hidden come last, in no order.
 
@@ -110,8 +115,22 @@ def gangs(
         yield
     shown = sorted(key for key in keys if sight.sees(key))
     yield
-    hidden = sorted((key for key in keys if not sight.sees(key)), key=sight.alias)
-    return (yield from _listed(engine, sight, now, page, outlook, shown + hidden, places))
+    keys = shown + sorted((key for key in keys if not sight.sees(key)), key=sight.alias)
+    if selector:
+        keys = yield from _chosen(engine, sight, keys, selector)
+    return (yield from _listed(engine, sight, now, page, outlook, keys, places))
+
+
+def _chosen(
+    engine: Engine, sight: Sight, keys: Sequence[GangKey], selector: Selector
+) -> Steps[list[GangKey]]:
+    """Those of these gangs whose first pod has the labels. Labels of hidden gangs are hidden, too."""
+    gangs, chosen = engine.ledger.registry.gangs, list[GangKey]()
+    for some in batched(keys):
+        seen = (gangs[key] for key in some if key in gangs and sight.sees(key))
+        chosen += (record.key for record in seen if label_selector.chooses(selector, record))
+        yield
+    return chosen
 
 
 def _places(engine: Engine, outlook: Outlook) -> Steps[dict[GangKey, int]]:
@@ -189,6 +208,8 @@ def row(
 ) -> schemas.GangRow:
     """One gang in a list."""
     judged, sees, key = engine.ledger.acting, sight.sees(record.key), record.key
+    eldest, (wanted, held) = members.eldest(record), members.devices(record)
+    owner = eldest.pod.owner if eldest is not None and sees else None
     where, why = state(engine, record), conditions.reason(record)
     said = conditions.sentence(record, why) if judged and sees else None
     if where == inactive_gangs.SUSPENDED:
@@ -209,6 +230,10 @@ def row(
         wait_seconds=_wait(record, now) if where in _WAITS or position is not None else None,
         members=_members(engine, record),
         forecast=_starts(record, outlook, now) if judged else None,
+        owner=f"{owner.kind}/{owner.name}" if owner is not None else None,
+        created=(eldest.pod.created or None) if eldest is not None else None,
+        devices_wanted=wanted,
+        devices_held=held,
     )
 
 
@@ -243,7 +268,7 @@ def detail(
         gang=row(engine, record, sight, now, outlook, place),
         quorum=dict(spec.quorum) if isinstance(spec, Spec) else None,
         size=spec.size if isinstance(spec, Spec) else None,
-        wishes=_wishes(engine, spec),
+        wishes=gang_detail.wishes(engine.policy, spec),
         deadline=record.bind_limit.by,
         not_before=record.backoff.not_before if record.backoff.not_before > now else None,
         tries=record.backoff.tries,
@@ -254,7 +279,7 @@ def detail(
         else None,
         shortfalls=[shortfall(verdict.shortfall)] if isinstance(verdict, Wait) and verdict.shortfall else [],
         nearest=[shortfall(one) for one in found.nearest],
-        refusal=_refusal(spec) or _refusal(verdict),
+        refusal=gang_detail.refusal(spec) or gang_detail.refusal(verdict),
         notices=[
             schemas.NoticeRow(why, notice.message, notice.at)
             for why, notice in record.notices.items()
@@ -267,8 +292,10 @@ def detail(
         ],
         victims=[victim(engine, unit, sight) for unit in victims],
         would_cost=[victim(engine, unit, sight) for unit in found.victims],
-        behind=_behind(engine, verdict, sight),
-        leaving=[_leaving(found, sight) for found in plan.victims.values()] if plan is not None else [],
+        behind=_behind(engine, record, verdict, sight),
+        leaving=[gang_detail.leaving(own, sight) for own in plan.victims.values()]
+        if plan is not None
+        else [],
         preempted=members.preempted(record, sight),
         reserved_from=reserved.start if reserved is not None and reserved.key == record.key else None,
         members=list(map(members.row, members.ordered(record)) if rows is None else rows),
@@ -328,44 +355,21 @@ def _members(engine: Engine, record: GangRecord) -> schemas.Members:
     return members.counts(record, said if lives else inactive_gangs.needed(engine, record))
 
 
-def _wishes(engine: Engine, spec: Spec | Refuse | Reason) -> schemas.Wishes:
-    policy = engine.policy
-    wish = spec.wish if isinstance(spec, Spec) else None
-    return schemas.Wishes(
-        strategy=(wish and wish.strategy) or policy.strategy,
-        level=(wish and wish.level) or policy.level,
-        required=policy.required if wish is None or wish.required is None else wish.required,
-        pin=(wish and wish.pin) or policy.pin,
-        timeout=(wish and wish.timeout) or policy.timeout,
-        expected_runtime=wish.expected_runtime if wish is not None else None,
-    )
-
-
-def _leaving(found: Victim, sight: Sight) -> schemas.LeavingRow:
-    sees = sight.sees(found.gang)
-    return schemas.LeavingRow(
-        id=sight.alias(found.gang),
-        namespace=found.key.namespace if sees else None,
-        pod=found.key.name if sees else None,
-        way=found.way,
-        accepted=found.accepted,
-    )
-
-
-def _behind(engine: Engine, verdict: object, sight: Sight) -> schemas.Behind | None:
-    reserved = engine.cycle.head.reserved
-    if reserved is None or not isinstance(verdict, Wait) or verdict.reason is not Reason.RESERVED:
+def _behind(engine: Engine, record: GangRecord, verdict: object, sight: Sight) -> schemas.Behind | None:
+    """The gang for which room is kept: by a reservation, or until preempted pods leave the rest of it."""
+    if not isinstance(verdict, Wait) or verdict.reason not in _LACKS_ROOM:
         return None
-    key, holder = reserved.key, engine.ledger.registry.gangs.get(reserved.key)
-    sees = sight.sees(key)
-    name = name_of(holder) if holder is not None else key.name
-    return schemas.Behind(
-        sight.alias(key), key.namespace if sees else None, name if sees else None, reserved.start
-    )
-
-
-def _refusal(said: object) -> schemas.Refusal | None:
-    return schemas.Refusal(said.field, said.value, said.remedy) if isinstance(said, Refuse) else None
+    reserved, gangs = engine.cycle.head.reserved, engine.ledger.registry.gangs
+    if verdict.reason is Reason.RESERVED:
+        key, start = (reserved.key, reserved.start) if reserved is not None else (record.key, 0.0)
+    else:
+        frees = (own for own in gangs.values() if own.state == State.FREEING)
+        holder = next((own for own in frees if own is not record), record)
+        key, start = holder.key, holder.preemption.at
+    if key == record.key:
+        return None
+    sees, name = sight.sees(key), name_of(gangs[key]) if key in gangs else key.name
+    return schemas.Behind(sight.alias(key), key.namespace if sees else None, name if sees else None, start)
 
 
 def shortfall(found: Shortfall) -> schemas.LevelShortfall:

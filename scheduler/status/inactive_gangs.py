@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from scheduler.engine import Engine
-from scheduler.ledger import gang_spec
+from scheduler.ledger import gang_history, gang_spec
 from scheduler.ledger.gang import GangRecord
 from scheduler.model.decision import TEXT, Reason
 from scheduler.model.workload import Asleep, GangKey, Membership, Phase
@@ -25,10 +25,7 @@ SUSPENDED: Final = "suspended"
 
 def is_over(engine: Engine, record: GangRecord) -> bool:
     """Its pods have all ended, and no owner that is known makes more of them."""
-    if not _has_ended(record):
-        return False
-    uids = {member.pod.owner.uid for member in record.members.values() if member.pod.owner is not None}
-    return not any(traits is not None and not traits.ended for traits in map(engine.ledger.owners.get, uids))
+    return gang_history.is_over(record, engine.ledger.owners)
 
 
 def is_suspended(engine: Engine, record: GangRecord) -> bool:
@@ -76,8 +73,8 @@ def needed(engine: Engine, record: GangRecord) -> int | None:
 
 def row_without_pods(engine: Engine, key: GangKey, sight: Sight) -> schemas.GangRow:
     """A suspended gang without pods, in a list."""
-    judged, sees = engine.ledger.acting, sight.sees(key)
-    quorum = _quorum(engine, key, (own.membership for own in suspended_jobs(engine, key)))
+    judged, sees, jobs = engine.ledger.acting, sight.sees(key), suspended_jobs(engine, key)
+    quorum = _quorum(engine, key, (own.membership for own in jobs))
     return schemas.GangRow(
         id=sight.alias(key),
         namespace=key.namespace if sees else None,
@@ -92,6 +89,10 @@ def row_without_pods(engine: Engine, key: GangKey, sight: Sight) -> schemas.Gang
         wait_seconds=None,
         members=schemas.Members(present=0, needed=quorum, held=0, bound=0, running=0),
         forecast=None,
+        owner=f"Job/{jobs[0].job}" if jobs and sees else None,
+        created=None,
+        devices_wanted={},
+        devices_held={},
     )
 
 

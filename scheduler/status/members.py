@@ -5,14 +5,20 @@ restart to which gang one gave way last, also when it is made again under its na
 read without the service, pods that are still there tell it by their condition.
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from typing import Final
 
 from scheduler.ledger import quorum
-from scheduler.ledger.gang import GangRecord, Member, Spec
+from scheduler.ledger.gang import GangRecord, Member, Spec, arrival
+from scheduler.ledger.messages import GaveWay
+from scheduler.ledger.phase import QUORUM_BOUND, UNDER_WAY
+from scheduler.model.demand import Demand
 from scheduler.model.workload import Phase
 from scheduler.status import schemas
 from scheduler.status.authorization import Sight
+
+_COMPLETE: Final = QUORUM_BOUND | UNDER_WAY
+"""States of gangs whose quorum is there."""
 
 STRIDE: Final = 128
 """Pods looked at in one step: about half a millisecond."""
@@ -29,6 +35,51 @@ def counts(record: GangRecord, needed: int | None) -> schemas.Members:
         bound=sum(member.bound or member.pod.phase is Phase.SUCCEEDED for member in members) + done,
         running=sum(member.pod.phase is Phase.RUNNING for member in members),
     )
+
+
+def eldest(record: GangRecord) -> Member | None:
+    """The member that was created first; None: no pod of it is known."""
+    return min(record.members.values(), key=arrival, default=None)
+
+
+def devices(record: GangRecord) -> tuple[dict[str, int], dict[str, int]]:
+    """By extended resource: what its pods ask for, and those that the quorum lacks; and what its pods have."""
+    known: dict[int, Demand] = {}  # that two demands are one is told faster than that they are equal
+    asked: dict[int, int] = {}
+    seated: dict[int, int] = {}
+    for member in record.members.values():
+        seat = member.has_seat
+        if seat or member.live:
+            number = id(member.pod.demand)
+            known[number] = member.pod.demand
+            asked[number] = asked.get(number, 0) + 1
+            seated[number] = seated.get(number, 0) + seat
+    for demand, count in _lacking(record):
+        known[id(demand)] = demand
+        asked[id(demand)] = asked.get(id(demand), 0) + count
+    return _devices(known, asked), _devices(known, seated)
+
+
+def _devices(known: dict[int, Demand], counts: dict[int, int]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for number, count in counts.items():
+        for name, amount in known[number].requests if count else ():
+            if "/" in name:  # only extended resources have a domain in their name
+                found[name] = found.get(name, 0) + count * amount
+    return found
+
+
+def _lacking(record: GangRecord) -> Iterator[tuple[Demand, int]]:
+    """The pods that the quorum lacks, as the first member of each role."""
+    if not isinstance(spec := record.spec, Spec) or record.state in _COMPLETE:
+        return
+    members = record.members.values()
+    there = (m for m in members if m.live or m.has_seat or m.pod.phase is Phase.SUCCEEDED)
+    lacks = quorum.QuorumCount(spec, there).lacks
+    for member in members:
+        count = lacks.pop(quorum.role_of(member, spec), 0)
+        if count > 0:
+            yield member.pod.demand, count
 
 
 def row(member: Member) -> schemas.MemberRow:
@@ -49,7 +100,7 @@ def row(member: Member) -> schemas.MemberRow:
 
 def ordered(record: GangRecord) -> list[Member]:
     """By arrival."""
-    return sorted(record.members.values(), key=lambda member: member.arrival)
+    return sorted(record.members.values(), key=arrival)
 
 
 def rows(record: GangRecord) -> Generator[None, None, list[schemas.MemberRow]]:
@@ -68,6 +119,11 @@ def preempted(record: GangRecord, sight: Sight) -> schemas.PreemptedRow | None:
     message = words.words if words is not None else None
     if known is None:
         return schemas.PreemptedRow(None, None, None, None, message, words.at) if words is not None else None
+    return gave_way(known, sight, message)
+
+
+def gave_way(known: GaveWay, sight: Sight, message: str | None = None) -> schemas.PreemptedRow:
+    """The gang that preempted another; its name only where the asker may read it."""
     sees = sight.sees(known.gang)
     return schemas.PreemptedRow(
         id=sight.alias(known.gang),

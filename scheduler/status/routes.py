@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from scheduler.model import names
-from scheduler.status import move_schemas, schemas
+from scheduler.status import accounting, move_schemas, schemas
 from scheduler.status.endpoints import Ask, Endpoints
 
 
@@ -69,10 +69,19 @@ NAME: Final = Word("name", "The `key` of a gang, or the name of a single pod.", 
 PATH: Final = {word.name: word for word in (NAMESPACE, NODE, NAME)}
 """What stands in braces in a path."""
 
+LABELS: Final = Word(
+    "labelSelector",
+    "Only gangs whose first pod has these labels: KEY, !KEY, KEY=VALUE or KEY!=VALUE, joined by commas. Gangs whose "
+    "names the asker may not read are left out then, and gangs without pods.",
+    f"^{names.LABEL_SELECTOR}$",
+)
+
 PAGES: Final = (
     Word("offset", "How many to leave out.", least=0, most=10_000_000, default=0),
     Word("limit", "How many to show at most.", least=1, most=1000, default=500),
 )
+
+LAST: Final = Word("limit", "How many to show at most.", least=1, most=1000, default=100)
 
 ROUTES: Final = (
     Route(
@@ -84,7 +93,7 @@ ROUTES: Final = (
         "that are incomplete or refused.",
         schemas.GangList,
         Endpoints.queue,
-        query=PAGES,
+        query=(LABELS, *PAGES),
     ),
     Route(
         "GET",
@@ -94,7 +103,7 @@ ROUTES: Final = (
         "Every gang. Those whose names the asker may not read come last, without names.",
         schemas.GangList,
         Endpoints.gangs,
-        query=(NAMESPACE, *PAGES),
+        query=(NAMESPACE, LABELS, *PAGES),
     ),
     Route(
         "GET",
@@ -124,6 +133,27 @@ ROUTES: Final = (
         "Totals, use, fragmentation, and whether this replica acts.",
         schemas.ClusterStatus,
         Endpoints.cluster,
+    ),
+    Route(
+        "GET",
+        "/v1/shares",
+        "shares",
+        "What namespaces use, and may",
+        "Used, guaranteed, borrowed, ceiling and waiting, by namespace and resource. Namespaces whose pods the asker may "
+        "not list are one row of sums.",
+        accounting.ShareList,
+        Endpoints.shares,
+    ),
+    Route(
+        "GET",
+        "/v1/history",
+        "history",
+        "Gangs that ended",
+        "How long each waited and ran, what it used, and how it ended, the last first. Kept in memory alone, since the "
+        "replica began to act. Gangs of namespaces whose pods the asker may not list are left out.",
+        accounting.HistoryList,
+        Endpoints.history,
+        query=(NAMESPACE, LAST),
     ),
     Route(
         "POST",

@@ -7,30 +7,11 @@ in: CPU in thousandths of a core, memory and storage in bytes, everything else i
 `message` …) are null where the asker may not read them; numbers stay.
 """
 
-from enum import StrEnum
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
 from scheduler.model import names
-
-API_PREFIX: Final = "/apis/status.gangwright.io"
-"""Where the API server passes the status API on to us: this path before each path of the routes."""
-
-REPLICA: Final = "Gangwright-Replica"
-"""The header of every answer that says how its replica stands: a `Standing`."""
-
-
-class Standing(StrEnum):
-    """How a replica stands; the first that holds."""
-
-    READING = "reading"
-    """It has not read the cluster yet."""
-    STANDBY = "standby"
-    """Another replica decides. This one knows no reasons, positions and forecasts."""
-    STALE = "stale"
-    """It does not see the API server, so what it knows may be the past."""
-    ACTIVE = "active"
 
 
 class Part(Struct, frozen=True, rename="camel"):
@@ -96,6 +77,14 @@ class GangRow(Part, frozen=True):
     """Since its quorum was there, before that since its first pod came; null for a gang that does not wait."""
     members: Members
     forecast: Forecast | None
+    owner: str | None
+    """Kind and name of the controller of its first pod, such as `Job/train`; null where it has none."""
+    created: float | None
+    """When its first pod was created; null for a gang without pods."""
+    devices_wanted: dict[str, Count]
+    """By extended resource: what its pods ask for, and those that its quorum still lacks."""
+    devices_held: dict[str, Count]
+    """By extended resource: what its pods have that are bound, or whose seat is kept. Part of `devicesWanted`."""
 
 
 class GangList(Part, frozen=True):
@@ -268,7 +257,8 @@ class GangDetail(Part, frozen=True):
     would_cost: list[VictimRow]
     """Who would have to leave for it, if it might ask them to: gangs and pods of lower priority. It asks nobody."""
     behind: Behind | None
-    """For whom the room is reserved that it would fit into."""
+    """The gang for which the room is kept that it would fit into; or that has seats already, and waits until preempted
+    pods leave them."""
     leaving: list[LeavingRow]
     """Who is leaving for it now."""
     preempted: PreemptedRow | None

@@ -9,8 +9,8 @@ agree.
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, TypeAlias
 
 import msgspec
 import structlog
@@ -22,11 +22,13 @@ from scheduler.serving.middleware import BROKEN, Failed, Handler, observed, rout
 from scheduler.serving.rate_limit import Buckets
 from scheduler.serving.token_reviews import Unknown, token
 from scheduler.status import schemas
+from scheduler.status.api_group import API_PREFIX, REPLICA, Standing
 from scheduler.status.authorization import Reviews, Subject, holder
 from scheduler.status.endpoints import Ask, Endpoints
 from scheduler.status.openapi import description
 from scheduler.status.operator_api import AWAY, SLOW, OperatorError, Problem, too_often, unknown
 from scheduler.status.page import add_page
+from scheduler.status.request_headers import RequestHeaders
 from scheduler.status.routes import PATH, REMOVED, ROUTES, Route, Word
 from scheduler.telemetry.metrics import Metrics
 
@@ -53,21 +55,91 @@ HEADERS: Final[Mapping[str, str]] = {
 }
 """On every answer. The page loads its own files and nothing else."""
 
-OPEN: Final = frozenset({"page", "description"})
-"""Routes that hold nothing of the cluster: whoever reaches the port may read them."""
+DISCOVERY: Final = "discovery"
+"""The route of what the API server asks to see whether we are there, and what we serve."""
+
+OPEN: Final = frozenset({"page", "description", DISCOVERY})
+"""Routes that hold nothing of the cluster: every client that reaches the port may read them."""
 
 _log = structlog.get_logger("status")
 _encode: Final = msgspec.json.Encoder().encode
 _SUBJECT: Final = web.RequestKey("subject", Subject)
 
 
+Identify: TypeAlias = Callable[[web.Request, float], Awaitable[Subject]]
+"""Who sends a request. Raises Problem for a sender that is not known, and KubeError when it cannot be asked."""
+
+
 def build_app(
-    answers: Endpoints, reviews: Reviews, metrics: Metrics, clock: Callable[[], float]
+    answers: Endpoints, identify: Identify, metrics: Metrics, clock: Callable[[], float]
 ) -> web.Application:
     """The application that answers the routes of the table, /openapi.json, and the page at /.
 
     clock: seconds since the epoch.
     """
+    app = _app(answers, identify, metrics, clock, "")
+    for path, text in REMOVED.items():
+        app.router.add_post(path, _removed(text), name="removed:" + path.rpartition("/")[2])
+    _add_document(app, "/openapi.json", description(), "description")
+    add_page(app)
+    return app
+
+
+def build_aggregated_app(
+    answers: Endpoints, headers: RequestHeaders, metrics: Metrics, clock: Callable[[], float]
+) -> web.Application:
+    """The same routes as a group of the Kubernetes API, below `API_PREFIX`, for the API server alone.
+
+    headers: in which it says who asks.
+    """
+
+    async def identify(request: web.Request, _now: float) -> Subject:
+        found = headers.subject([(name, value) for name, value in request.headers.items()])
+        if found is None:
+            raise unknown(f"the API server must say who asks: {', '.join(headers.users)}")
+        return found
+
+    app = _app(answers, identify, metrics, clock, API_PREFIX)
+    # The API server asks for this to see that we are there. None of our routes is an object that others may list.
+    resources = {
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": f"{API_PREFIX.rpartition('/')[2]}/v1",
+        "resources": [],
+    }
+    _add_document(app, f"{API_PREFIX}/v1", resources, DISCOVERY)
+
+    async def lack(_request: web.Request) -> web.StreamResponse:
+        raise web.HTTPNotFound
+
+    for path in ("/apis", "/openapi/v2", "/openapi/v3"):  # asked for every minute; it does without
+        app.router.add_get(path, lack, name=f"{DISCOVERY}:{path.rpartition('/')[2]}", allow_head=False)
+    return app
+
+
+def bearers(reviews: Reviews) -> Identify:
+    """A sender shows a bearer token, or else a client certificate."""
+    strangers = Buckets(STRANGERS_BURST, STRANGERS_RATE)
+
+    async def identify(request: web.Request, now: float) -> Subject:
+        word = token(request)
+        if word is None:
+            transport = request.transport
+            found = holder(transport.get_extra_info("peercert") if transport else None, now)
+        else:
+            if not reviews.is_known(word):
+                _take(strangers, request.remote or "", now)
+            found = await reviews.who(word)
+        if found is None:
+            raise unknown("the API server does not know this token" if word else "a bearer token is needed")
+        return found
+
+    return identify
+
+
+def _app(
+    answers: Endpoints, identify: Identify, metrics: Metrics, clock: Callable[[], float], prefix: str
+) -> web.Application:
     observe = observed(
         _failed,
         headers=HEADERS,
@@ -75,19 +147,40 @@ def build_app(
         durations=metrics.status_duration_seconds,
         told=_say,
     )
-    app = web.Application(middlewares=[observe, _known(reviews, clock)], client_max_size=BODY_LIMIT)
+    app = web.Application(
+        middlewares=[_standing(answers), observe, _known(identify, clock)], client_max_size=BODY_LIMIT
+    )
     for route in ROUTES:
-        app.router.add_route(route.method, route.path, _handler(route, answers), name=route.name)
-    for path, text in REMOVED.items():
-        app.router.add_post(path, _removed(text), name="removed:" + path.rpartition("/")[2])
-    told = _encode(description())
+        app.router.add_route(route.method, f"{prefix}{route.path}", _handler(route, answers), name=route.name)
+    return app
 
-    async def describe(_request: web.Request) -> web.Response:
+
+def _add_document(app: web.Application, path: str, document: Any, name: str) -> None:
+    told = _encode(document)
+
+    async def show(_request: web.Request) -> web.Response:
         return web.Response(body=told, content_type="application/json")
 
-    app.router.add_get("/openapi.json", describe, name="description", allow_head=False)
-    add_page(app)
-    return app
+    app.router.add_get(path, show, name=name, allow_head=False)
+
+
+def _standing(answers: Endpoints) -> Any:
+    """The middleware that says how this replica stands.
+
+    A standby closes each connection after its answer: the next request then has a chance to reach the replica that is
+    active. The API server keeps its connections, so from there on it asks that one.
+    """
+
+    @web.middleware
+    async def say(request: web.Request, handler: Handler) -> web.StreamResponse:
+        response = await handler(request)
+        standing = answers.standing
+        response.headers[REPLICA] = standing
+        if standing is Standing.STANDBY:
+            response.force_close()
+        return response
+
+    return say
 
 
 def _handler(route: Route, answers: Endpoints) -> Handler:
@@ -157,29 +250,16 @@ def _answered(request: web.Request, body: bytes) -> web.Response:
     return response
 
 
-def _known(reviews: Reviews, clock: Callable[[], float]) -> Any:
+def _known(identify: Identify, clock: Callable[[], float]) -> Any:
     """The middleware that finds out who asks, and whether it is too often."""
-    users, strangers = Buckets(BURST, RATE), Buckets(STRANGERS_BURST, STRANGERS_RATE)
-
-    async def subject_of(request: web.Request) -> Subject:
-        word = token(request)
-        if word is None:
-            transport = request.transport
-            found = holder(transport.get_extra_info("peercert") if transport else None, clock())
-        else:
-            if not reviews.is_known(word):
-                _take(strangers, request.remote or "", clock())
-            found = await reviews.who(word)
-        if found is None:
-            raise unknown("the API server does not know this token" if word else "a bearer token is needed")
-        return found
+    users = Buckets(BURST, RATE)
 
     @web.middleware
     async def know(request: web.Request, handler: Handler) -> web.StreamResponse:
         if request.match_info.http_exception is not None or route_of(request) in OPEN:
             return await handler(request)
         async with asyncio.timeout(LONGEST):
-            found = await subject_of(request)
+            found = await identify(request, clock())
             authenticated(request)
             _take(users, found.user, clock())
             request[_SUBJECT] = found
@@ -195,7 +275,11 @@ def _take(buckets: Buckets, source: str, now: float) -> None:
 
 
 def _say(request: web.Request, status: int, took: float) -> None:
-    """One line: the route and not the path, whose names and query are nobody's business."""
+    """One line: the route and not the path, whose names and query are private. None for what the API server asks all the
+    time.
+    """
+    if route_of(request) == DISCOVERY:
+        return
     subject = request.get(_SUBJECT)
     user = subject.user if subject is not None else ""
     acts = request.method != "GET" and status < 400

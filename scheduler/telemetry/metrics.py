@@ -3,8 +3,8 @@
 Lives here: names, meanings, labels and buckets. Never here: the moment at which something is counted.
 
 Why so few labels: a label's values must be a short closed list, or a scrape grows with what users make. So never a
-gang, pod, node, namespace or user. The two lists that we do not close ourselves, resources and levels, are cut by
-`Few`. Words after the prefix follow kube-scheduler's where it has one for the same thing; base units throughout.
+gang, pod, node or user, and a namespace only where the settings name it. The two lists that we do not close ourselves,
+resources and levels, are cut by `Few`. Words after the prefix follow kube-scheduler's where it has one for the same thing; base units throughout.
 """
 
 import platform
@@ -156,6 +156,24 @@ class Metrics(Exported):
     guaranteed_ratio = gauge(
         "Share of the allocatable amount that `queue.shares` guarantees to all namespaces together, by resource;"
         " above 1 not all of them can have it at once.",
+        "resource",
+    )
+    share_used = gauge(
+        "What a namespace of `queue.shares` uses, bound or with a seat kept, of each resource that `queue.shares` names:"
+        " in cores, bytes, pieces. This and the next four are of the replica that acts alone.",
+        "namespace",
+        "resource",
+    )
+    share_guaranteed = gauge("What `queue.shares` guarantees to a namespace.", "namespace", "resource")
+    share_borrowed = gauge("What a namespace uses beyond what it is guaranteed.", "namespace", "resource")
+    share_ceiling = gauge(
+        "The most that `queue.shares` lets a namespace use; missing where nothing limits it.",
+        "namespace",
+        "resource",
+    )
+    share_waiting = gauge(
+        "What pods without a seat ask for in a namespace, of gangs that wait with their whole quorum.",
+        "namespace",
         "resource",
     )
     status_duration_seconds = histogram(

@@ -112,6 +112,7 @@ def test_no_two_modules_of_one_name() -> None:
 
 
 OWNERS = {
+    "account": "gang_history",
     "verdict": "verdict",
     "backoff": "backoff",
     "bind_limit": "deadlines",

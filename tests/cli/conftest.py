@@ -5,7 +5,15 @@ from pathlib import Path
 import pytest
 import yaml
 
+from scheduler.settings import Log, LogLevel
+from scheduler.telemetry import log
 from tests.cli.support.speaking import Cluster
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> None:
+    """What a status service of this process writes is no word of the command."""
+    log.configure(Log(level=LogLevel.WARNING))
 
 
 @pytest.fixture

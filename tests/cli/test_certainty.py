@@ -51,7 +51,7 @@ async def test_it_cannot_be_told(cluster, write, case):
     cluster.put("unbound", CLAIMS, "team", status={"phase": "Pending"})
     words = ("simulate", "-f", write(a_job(spec=spec)), "-n", "team")
 
-    table, told = await cluster.say(*words), await cluster.say(*words, "-o", "json")
+    table, told = await cluster.say_offline(*words), await cluster.say_offline(*words, "-o", "json")
 
     (row,), (own,) = table.rows, told.json
     assert (table.code, row["ANSWER"], row["REASON"]) == (2, "cannot tell", "Unmodelled")
@@ -66,7 +66,7 @@ async def test_it_cannot_be_told_who_would_leave(cluster, write):
     cluster.put("urgent", PRIORITIES, "", value=1000)
     spec = {"priorityClassName": "urgent", **UNMODELLED["podAntiAffinity"][0]}
 
-    said = await cluster.say("simulate", "-f", write(a_job(spec=spec)), "-n", "team", "-o", "json")
+    said = await cluster.say_offline("simulate", "-f", write(a_job(spec=spec)), "-n", "team", "-o", "json")
 
     assert (said.code, said.json[0]["answer"], said.json[0]["victims"]) == (2, "cannot tell", [])
 
@@ -76,8 +76,8 @@ async def test_what_waits_for_room_alone_waits(cluster, write):
     spec, _ = UNMODELLED["podAntiAffinity"]
     large, small = a_job("large", 5, gang="large", spec=spec), a_job("small", 1, gang="small", spec=spec)
 
-    one = await cluster.say("simulate", "-f", write(large), "-n", "team")
-    both = await cluster.say("simulate", "-f", write(large, small), "-n", "team")
+    one = await cluster.say_offline("simulate", "-f", write(large), "-n", "team")
+    both = await cluster.say_offline("simulate", "-f", write(large, small), "-n", "team")
 
     assert (one.code, one.rows[0]["ANSWER"]) == (1, "waits")
     assert "needs 5 × 8" in one.rows[0]["MESSAGE"]
@@ -101,7 +101,7 @@ async def test_a_claim_that_is_bound_is_modelled(cluster, write):
     cluster.put("disk", VOLUMES, "")
     job = write(a_job(spec=claims("bound")))
 
-    foretold = await cluster.say("simulate", "-f", job, "-n", "team")
+    foretold = await cluster.say_offline("simulate", "-f", job, "-n", "team")
     applied = await cluster.say("submit", "-f", job, "-n", "team")
 
     assert (foretold.code, foretold.rows[0]["ANSWER"]) == (0, "starts now")
@@ -122,7 +122,7 @@ async def test_the_claims_of_a_set_count(cluster, write):
     """Every pod of a StatefulSet gets a claim of each claim template, which is not there before the pod is."""
     thing = a_set(volumeClaimTemplates=[{"metadata": {"name": "data"}}])
 
-    said = await cluster.say("simulate", "-f", write(thing), "-n", "team")
+    said = await cluster.say_offline("simulate", "-f", write(thing), "-n", "team")
 
     assert said.code == 2
     assert "spec.volumes: a claim does not exist yet" in said.out
@@ -158,8 +158,10 @@ async def test_submit_waits_for_what_happens(cluster, write):
 # ── members that are made only when others are ready ────────────────────────────────────────────────────
 
 
-def a_part(name, *, gang="train", needs="3", **words):
+def a_part(name, *, gang="train", needs="3", size="", **words):
     template = a_job(size=1, gang=gang, quorum=needs)["spec"]["template"]
+    if size:
+        template["metadata"]["annotations"][OURS + "members"] = size
     return {"name": name, "template": {"spec": {"parallelism": 1, "template": template}}, **words}
 
 
@@ -173,7 +175,7 @@ def a_job_set(*parts, **spec):
 
 
 def an_mpi_job(policy, *, launcher="train"):
-    worker = a_part("", needs="3" if launcher else "2")["template"]["spec"]["template"]
+    worker = a_part("", needs="3" if launcher else "2", size="3")["template"]["spec"]["template"]
     first = deepcopy(worker)
     if not launcher:
         first["metadata"] = {}
@@ -200,18 +202,20 @@ def needs(*names):
 
 WAITS_FOR_ITSELF = {
     "in order": (
-        a_job_set(a_part("driver"), a_part("worker", replicas=2), **IN_ORDER),
+        a_job_set(a_part("driver", size="3"), a_part("worker", size="3", replicas=2), **IN_ORDER),
         "JobSet/set: spec.startupPolicy.startupPolicyOrder: 'InOrder': write AnyOrder, or give each replicated Job a gang",
     ),
     "dependsOn": (
-        a_job_set(a_part("driver"), a_part("worker", replicas=2, dependsOn=needs("driver"))),
+        a_job_set(
+            a_part("driver", size="3"), a_part("worker", size="3", replicas=2, dependsOn=needs("driver"))
+        ),
         "JobSet/set: spec.replicatedJobs[worker].dependsOn: 'driver': leave it out, or give each replicated Job a gang",
     ),
     "dependsOn by way of another": (
         a_job_set(
-            a_part("driver", needs="2"),
+            a_part("driver", needs="2", size="2"),
             a_part("data", gang="", dependsOn=needs("driver")),
-            a_part("worker", needs="2", dependsOn=needs("data")),
+            a_part("worker", needs="2", size="2", dependsOn=needs("data")),
         ),
         "JobSet/set: spec.replicatedJobs[worker].dependsOn: 'data': ",
     ),
@@ -233,7 +237,7 @@ async def test_a_gang_that_waits_for_itself_does_not_start(cluster, write, case)
     """
     thing, named = WAITS_FOR_ITSELF[case]
 
-    said = await cluster.say("simulate", "-f", write(thing), "-n", "team", "-o", "json")
+    said = await cluster.say_offline("simulate", "-f", write(thing), "-n", "team", "-o", "json")
 
     own = next(own for own in said.json if own["gang"] == "train")
     assert (said.code, own["answer"], own["reason"], own["starts"]) == (1, "waits", "MissingMembers", False)
@@ -245,30 +249,48 @@ async def test_a_gang_that_waits_for_itself_waits_whatever_cannot_be_told(cluste
     """That it waits is certain, so it is the answer."""
     thing = a_set(podManagementPolicy="OrderedReady", volumeClaimTemplates=[{"metadata": {"name": "data"}}])
 
-    said = await cluster.say("simulate", "-f", write(thing), "-n", "team")
+    said = await cluster.say_offline("simulate", "-f", write(thing), "-n", "team")
 
     assert (said.code, said.rows[0]["ANSWER"], said.rows[0]["REASON"]) == (1, "waits", "MissingMembers")
 
 
 @pytest.mark.parametrize("case", WAITS_FOR_ITSELF)
-async def test_submit_warns_of_a_gang_that_waits_for_itself(cluster, write, monkeypatch, case):
-    """It is applied, with a warning that names field, value and remedy."""
+async def test_submit_refuses_a_gang_that_waits_for_itself(cluster, write, monkeypatch, case):
+    """Nothing is applied, and the error names field, value and remedy: it would wait whatever room there is."""
     thing, named = WAITS_FOR_ITSELF[case]
     kind = thing["kind"]
     monkeypatch.setitem(DISCOVERY, f"/apis/{thing['apiVersion']}", [(kind, f"{kind.lower()}s")])
 
     said = await cluster.say("submit", "-f", write(thing), "-n", "team")
 
-    assert (said.code, named in said.err) == (0, True), said.err
+    assert (said.code, cluster.patches) == (2, [])
+    assert f"error: {named}" in said.err
+
+
+async def test_controllers_whose_pods_are_no_gang_together(cluster, write):
+    """The service takes one controller's pods at a time unless roles, a size or a group join them: with the wrong lines
+    the Jobs of a JobSet would wait for each other, and both commands say so.
+    """
+    job_set = write(a_job_set(a_part("driver"), a_part("worker", replicas=2)))
+
+    foretold = await cluster.say("simulate", "-f", job_set, "-n", "team")
+    applied = await cluster.say("submit", "-f", job_set, "-n", "team")
+
+    assert (foretold.code, foretold.rows[0]["ANSWER"]) == (1, "waits")
+    assert (applied.code, cluster.patches) == (2, [])
+    assert 'add the annotation gangwright.io/members: "3" to every template, or roles' in applied.err
 
 
 STARTS = {
-    "any order": a_job_set(a_part("driver"), a_part("worker", replicas=2)),
+    "any order": a_job_set(a_part("driver", size="3"), a_part("worker", size="3", replicas=2)),
     "a gang each": a_job_set(
-        a_part("driver", gang="first", needs="1"), a_part("worker", replicas=2, needs="2"), **IN_ORDER
+        a_part("driver", gang="first", needs="1"),
+        a_part("worker", size="2", replicas=2, needs="2"),
+        **IN_ORDER,
     ),
     "no label on the first": a_job_set(
-        a_part("driver", gang=""), a_part("worker", replicas=2, needs="2", dependsOn=needs("driver"))
+        a_part("driver", gang=""),
+        a_part("worker", size="2", replicas=2, needs="2", dependsOn=needs("driver")),
     ),
     "a quorum of the first alone": a_job_set(
         a_part("driver", needs="1"), a_part("worker", replicas=2, needs="1"), **IN_ORDER
@@ -281,7 +303,7 @@ STARTS = {
 @pytest.mark.parametrize("case", STARTS)
 async def test_a_gang_whose_quorum_is_made_first_starts(cluster, write, case):
     """An order among Jobs that keeps no quorum waiting is no matter."""
-    said = await cluster.say("simulate", "-f", write(STARTS[case]), "-n", "team", "-o", "json")
+    said = await cluster.say_offline("simulate", "-f", write(STARTS[case]), "-n", "team", "-o", "json")
 
     assert (said.code, {own["answer"] for own in said.json}) == (0, {"starts now"}), said
 
@@ -293,7 +315,7 @@ async def test_what_runs_already_is_said_to_run(cluster, write):
     """Exit code 0, and where it runs: it is not asked for a second time."""
     cluster.gang("train", 2, gpus=8, node="r0-n0")
 
-    said = await cluster.say("simulate", "-f", write(a_job()), "-n", "team", "-o", "json")
+    said = await cluster.say_offline("simulate", "-f", write(a_job()), "-n", "team", "-o", "json")
 
     (own,) = said.json
     assert (said.code, own["answer"], own["reason"], own["pods"]) == (0, "runs", "Bound", 2)
@@ -308,7 +330,7 @@ async def test_a_pod_that_runs_already_is_said_to_run(cluster, write, said):
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "solo", "annotations": said}}
     pod["spec"] = a_job()["spec"]["template"]["spec"]
 
-    said = await cluster.say("simulate", "-f", write(pod), "-n", "team")
+    said = await cluster.say_offline("simulate", "-f", write(pod), "-n", "team")
 
     assert (said.code, said.rows[0]["GANG"], said.rows[0]["ANSWER"]) == (0, "solo", "runs")
 
@@ -318,7 +340,7 @@ async def test_what_waits_already_is_said_to_wait(cluster, write):
     cluster.gang("older", 4, gpus=8)
     cluster.gang("train", 3, gpus=8, created="2026-01-01T00:01:00Z")
 
-    said = await cluster.say("simulate", "-f", write(a_job(size=3)), "-n", "team")
+    said = await cluster.say_offline("simulate", "-f", write(a_job(size=3)), "-n", "team")
 
     (row,) = said.rows
     assert (said.code, row["ANSWER"], row["PODS"]) == (1, "waits", "3")
@@ -331,7 +353,7 @@ async def test_what_is_partly_bound_is_said_to_be_so(cluster, write):
     cluster.pod("train-0", gang="train", quorum=2, gpus=8, node="r0-n0")
     cluster.pod("train-1", gang="train", quorum=2, gpus=64)
 
-    said = await cluster.say("simulate", "-f", write(a_job()), "-n", "team")
+    said = await cluster.say_offline("simulate", "-f", write(a_job()), "-n", "team")
 
     assert (said.code, said.rows[0]["ANSWER"]) == (1, "waits")
     assert "is there already and waiting" in said.out
@@ -342,7 +364,7 @@ async def test_only_what_is_not_there_is_asked_about(cluster, write):
     for number in range(3):
         cluster.pod(f"train-{number}", gang="train", quorum=4, gpus=8)
 
-    said = await cluster.say("simulate", "-f", write(a_job(size=4)), "-n", "team", "-o", "json")
+    said = await cluster.say_offline("simulate", "-f", write(a_job(size=4)), "-n", "team", "-o", "json")
 
     (own,) = said.json
     assert (said.code, own["answer"], own["pods"], len(own["seats"])) == (0, "starts now", 4, 4)
@@ -354,7 +376,7 @@ async def test_a_gang_that_has_ended_is_not_there(cluster, write):
     for number in range(2):
         cluster.objects[TEAM]["team", f"train-{number}"]["status"]["phase"] = "Succeeded"
 
-    said = await cluster.say("simulate", "-f", write(a_job()), "-n", "team")
+    said = await cluster.say_offline("simulate", "-f", write(a_job()), "-n", "team")
 
     assert (said.code, said.rows[0]["ANSWER"]) == (0, "starts now")
 
@@ -371,9 +393,9 @@ async def test_victims_would_be_preempted(cluster, write):
     cluster.put("urgent", PRIORITIES, "", value=1000)
     job = write(a_job(size=1, spec={"priorityClassName": "urgent"}))
 
-    foretold = await cluster.say("simulate", "-f", job, "-n", "team")
+    foretold = await cluster.say_offline("simulate", "-f", job, "-n", "team")
     cluster.gang("urgent", 1, gpus=8, priority=1000)
-    explained = await cluster.say("explain", "team/urgent")
+    explained = await cluster.say_offline("explain", "team/urgent")
 
     would = "gang would preempt 1 pod, and start when all of them have left"
     assert would in foretold.out

@@ -2,6 +2,8 @@
 
 import inspect
 import os
+import re
+import shlex
 import subprocess
 import sys
 from importlib import import_module
@@ -12,7 +14,7 @@ from typer.testing import CliRunner
 
 import scheduler
 from scheduler.cli.command_line import app
-from scheduler.cli.commands import TABLE
+from scheduler.cli.commands import TABLE, load
 from tests.cli.support.speaking import say
 from tests.kube.support.kubeconfig import kubeconfig
 
@@ -20,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 
 
 COMMANDS = (
-    "list", "queue", "explain", "nodes", "simulate", "submit", "logs", "suspend", "resume", "drain", "defrag", "snapshot",
+    "list", "queue", "explain", "nodes", "shares", "history", "simulate", "submit", "logs", "suspend", "resume", "drain", "defrag", "snapshot",
     "serve", "ungate", "version",
 )  # fmt: skip
 
@@ -31,9 +33,10 @@ def gangwright(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT)
 
 
-def test_the_version_is_the_packages():
-    """`gangwright version` prints the version and nothing else."""
-    assert CliRunner().invoke(app, ["version"]).stdout.strip() == scheduler.__version__
+@pytest.mark.parametrize("word", ["version", "--version"])
+def test_the_version_is_the_packages(word):
+    """It is printed, and nothing else."""
+    assert CliRunner().invoke(app, [word]).stdout.strip() == scheduler.__version__
 
 
 def test_help_names_every_command():
@@ -41,7 +44,7 @@ def test_help_names_every_command():
     shown = CliRunner().invoke(app, ["--help"]).stdout
 
     assert all(command in shown for command in COMMANDS)
-    assert "1 when it is no" in " ".join(shown.split())
+    assert "1 negative result" in " ".join(shown.split())
 
 
 @pytest.mark.parametrize("words", [["-h"], ["explain", "-h"]])
@@ -85,6 +88,28 @@ def test_a_line_about_a_command_is_its_own_first_word(row):
     function = getattr(import_module(f"scheduler.cli.{row.module}"), row.function)
 
     assert inspect.getdoc(function).split("\n\n")[0] == row.says
+    assert len(row.says) <= 60
+
+
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: row.name)
+def test_a_command_shows_how_it_is_used(row):
+    """With examples that it takes, before its options."""
+    shown = CliRunner().invoke(app, [row.name, "--help"], env={"COLUMNS": "100"}).stdout
+    own = [shlex.split(example)[2:] for example in row.examples if example.startswith("gangwright ")]
+
+    assert own
+    assert all(f"  {example}" in shown.partition("Options")[0] for example in row.examples)
+    for words in own:
+        plain = words[: words.index(">")] if ">" in words else words
+        load(row).make_context(row.name, plain[: plain.index("<")] if "<" in plain else plain)
+
+
+def test_how_the_cluster_is_reached_comes_last_in_help():
+    """In a panel of its own."""
+    shown = CliRunner().invoke(app, ["list", "--help"]).stdout
+
+    assert re.findall(r"^╭─ (\w+)", shown, re.MULTILINE) == ["Options", "Cluster"]
+    assert "--kubeconfig" in shown.partition("─ Cluster ─")[2]
 
 
 HEAVY = {"kubernetes", "aiohttp", "numpy", "structlog"}

@@ -93,13 +93,13 @@ def operator():
 
 @pytest.fixture
 async def asked(cluster, operator, monkeypatch):
-    """The command, asking a service by a token."""
+    """The command, asking the service behind the API server by a token."""
     world = a_scene()
     async with served(world.engine, everybody(), now=world.now, operator=operator) as service:
 
         async def ask(*words, token=ADMIN):
-            cluster.user = {"token": token}
-            return await cluster.say("defrag", "--server", service.url, *words)
+            cluster.user, cluster.service = {"token": token}, service.url
+            return await cluster.say("defrag", *words)
 
         yield ask
 

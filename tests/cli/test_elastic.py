@@ -24,7 +24,7 @@ def elastic(**spec):
 
 async def test_would_its_quorum_start(cluster, write):
     """The pods are those that the master would make: a gang of the job's own name, as large as its quorum."""
-    said = await cluster.say("simulate", "-n", "team", "-f", write(elastic()), "-o", "json")
+    said = await cluster.say_offline("simulate", "-n", "team", "-f", write(elastic()), "-o", "json")
 
     (own,) = said.json
     assert (said.code, own["answer"]) == (0, "starts now")
@@ -65,7 +65,7 @@ async def test_an_elastic_gang_is_explained_by_its_job_too(cluster):
     cluster.gang("train", 2, node="r0-n0")
     cluster.put("train", JOBS, "team", spec=elastic()["spec"], status=encode_status(TOLD))
 
-    said = await cluster.say("explain", "team/train")
+    said = await cluster.say_offline("explain", "team/train")
 
     assert said.code == 0
     assert "  elastic job: Running: 2 wanted by offer: that is all there is\n" in said.out
@@ -80,7 +80,7 @@ async def test_an_elastic_job_without_pods_is_explained(cluster):
     over = Status(phase=Phase.FAILED, reason=f"its processes failed 7 times in a row: train-3 {CAUSE}")
     cluster.put("train", JOBS, "team", spec=elastic()["spec"], status=encode_status(over))
 
-    said = await cluster.say("explain", "team/train")
+    said = await cluster.say_offline("explain", "team/train")
 
     assert said.code == 1
     assert f"elastic job: Failed: {over.reason}" in " ".join(said.err.split())
@@ -95,7 +95,7 @@ async def test_a_gang_is_explained_without_the_word_of_an_elastic_job(cluster, s
     if forbidden:
         cluster.barred[JOBS] = cluster.barred[f"{JOBS}/train"] = Refuse(403)
 
-    said = await cluster.say("explain", "team/train")
+    said = await cluster.say_offline("explain", "team/train")
 
     assert (said.code, "elastic job" in said.out) == (0, False)
 

@@ -41,7 +41,6 @@ async def test_what_is_asked_of_every_log(cluster):
     ]
 
 
-@pytest.mark.slow
 async def test_following(cluster):
     """With -f lines come as they are written, a member that comes later is followed, and the end is everybody's end."""
     cluster.gang("g", 2, node="")
@@ -155,6 +154,7 @@ async def test_the_end_of_a_container_is_the_end_of_its_log(cluster, monkeypatch
     task = asyncio.create_task(cluster.say("logs", "team/g", "-f"))
     await asyncio.sleep(0.5)
     pod["status"]["phase"] = "Succeeded"
+    cluster.changed("g-0")
     said = await task
 
     assert (said.code, said.out, len(cluster.asked)) == (0, "g-0 all\n", 1)

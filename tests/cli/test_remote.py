@@ -1,26 +1,41 @@
-"""The status service asked by the command line: at its URL, and through the API server in its Pod."""
+"""The status service asked by the command line: through the API server, at its URL, and in its Pod."""
 
 import asyncio
+import os
 import struct
+import sys
+from asyncio.subprocess import PIPE
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from aiohttp import WSMsgType, web
 
-from scheduler.cli import status_client
+from scheduler.cli import history_command, live_table
+from scheduler.cli.status_client import STANDINGS, TRIES, StatusClient
+from scheduler.cli.submission import PRIORITIES
+from scheduler.elastic.job.status import Phase, Status
+from scheduler.elastic.job.status_json import encode_status
 from scheduler.engine.explanation import Found
-from scheduler.errors import GangwrightError
+from scheduler.errors import Unreachable
 from scheduler.model.decision import TEXT, Reason
-from scheduler.model.events import LostSight, SawAgain
+from scheduler.model.events import PodGone
+from scheduler.model.workload import GangKey
+from scheduler.status.accounting import HistoryRow
+from scheduler.status.api_group import Standing
 from scheduler.status.operator_api import Drained, Moved, OperatorError, Trial, cannot_tell
+from scheduler.status.schemas import PreemptedRow
 from tests.cli.support.manifests import a_job
-from tests.cli.support.speaking import Cluster
-from tests.kube.support.api_server import Refuse
+from tests.cli.support.speaking import CONFIG_MAPS, GPU, Cluster
+from tests.kube.support.api_server import PODS, Refuse
 from tests.kube.support.kubeconfig import kubeconfig
 from tests.status.support.reviewing import ADMIN, BOB, everybody
 from tests.status.support.scene import a_scene
 from tests.status.support.served import served
 
 KEEPER = "token-of-keeper"
+AWAY = "http://127.0.0.1:1"
+JOBS = "/apis/gangwright.io/v1alpha1/namespaces/team-b/elasticjobs"
 SYSTEM = "/api/v1/namespaces/gangwright-system/pods"
 
 
@@ -123,6 +138,197 @@ async def service():
         yield running
 
 
+# ── through the API server ──────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def behind(door, service):
+    """The API server passes the status API's paths on to the service."""
+    door.service = service.url
+    return door
+
+
+QUESTIONS = (("list", "-A"), ("queue",), ("explain", "team-b/huge"), ("nodes", "-o", "wide"))
+
+
+@pytest.mark.parametrize("words", QUESTIONS)
+async def test_the_service_answers_without_an_option(behind, words):
+    """The API server leads to it, and nothing that it answers is read of the cluster."""
+    said = await behind.say(*words)
+
+    assert (said.code, said.err) == (0, "")
+    assert "huge" in said.out or "train" in said.out
+    assert [call.path for call in behind.calls if call.path != f"{JOBS}/huge"] == []
+
+
+async def test_the_service_tries_out_and_drains_without_an_option(behind, service, write):
+    """What changes nothing, and what acts."""
+    service.operator.simulate = lambda _pods: asyncio.sleep(0, Trial(Reason.NO_ROOM, TEXT[Reason.NO_ROOM]))
+    node = service.engine.snapshot().names[0]
+
+    foretold = await behind.say("simulate", "-f", write(a_job("thought", gang="thought")), "-n", "team-a")
+    drained = await behind.say("drain", node)
+
+    assert (foretold.code, foretold.rows[0]["ANSWER"]) == (1, "waits")
+    assert (drained.code, f"moves away from {node}" in drained.out) == (1, True)
+    assert behind.passed[-1] == f"/v1/nodes/{node}/drain"
+
+
+async def test_what_a_dry_run_may_not_read_is_no_matter(behind, service, write):
+    """The service has its settings; that priorities are not known is said, since they are told by the asker."""
+    service.operator.simulate = lambda _pods: asyncio.sleep(0, Trial(Reason.NO_ROOM, TEXT[Reason.NO_ROOM]))
+    behind.barred |= {CONFIG_MAPS: Refuse(403), PRIORITIES: Refuse(403)}
+
+    said = await behind.say("simulate", "-f", write(a_job("thought", gang="thought")), "-n", "team-a")
+
+    assert said.code == 1
+    assert said.err.startswith("priority classes may not be read with your rights: priority 0 is assumed\n")
+    assert "defaults assumed" not in said.err
+
+
+INSTEAD = {
+    "not installed": ("", None, "is not installed behind this API server (404)"),
+    "away": (AWAY, None, "no replica of the status service answers the API server"),
+    "an APIService without endpoints": (
+        "",
+        Refuse(503, body=b"service unavailable\n"),
+        "answers the API server",
+    ),
+    "forbidden": ("", Refuse(403), "does not let you ask the status service, or Gangwright is not installed"),
+}
+
+
+@pytest.mark.parametrize("case", INSTEAD)
+async def test_a_service_that_is_not_there(door, case):
+    """Which it is, and that the answer can be worked out: that is not done unasked."""
+    door.service, refusal, told = INSTEAD[case]
+    door.refusals.extend([refusal] if refusal else [])
+
+    said = await door.say("list")
+
+    assert (said.code, said.out, said.err.count("\n")) == (2, "", 1)
+    assert told in said.err
+    assert "--offline works the answer out from what you may read" in said.err
+    assert PODS not in {call.path for call in door.calls}
+
+
+async def test_no_drain_without_a_service(door):
+    """Nothing else could do it."""
+    said = await door.say("drain", "r0-n0")
+
+    assert (said.code, "is not installed" in said.err, "--offline" in said.err) == (2, True, False)
+
+
+async def test_credentials_that_the_api_server_does_not_believe(door):
+    """They are told of as everywhere, and not as a service that is not there."""
+    door.refusals.append(Refuse(401))
+
+    said = await door.say("list")
+
+    assert (said.code, "log in to the cluster again" in said.err) == (2, True)
+
+
+@pytest.mark.parametrize("words", QUESTIONS)
+async def test_a_standby_replica_is_asked_again(behind, words):
+    """The next request may meet the active one, whose answer it is then."""
+    behind.standings.extend([Standing.STANDBY] * 2)
+
+    said = await behind.say(*words)
+
+    assert (said.code, said.err) == (0, "")
+    assert behind.passed[0] == behind.passed[1] == behind.passed[2]
+
+
+async def test_where_all_replicas_stand_by_that_is_said(behind):
+    """After some tries a standby's answer is shown, with one line about it."""
+    behind.standings.extend([Standing.STANDBY] * TRIES)
+
+    said = await behind.say("list", "-A")
+
+    assert (said.code, "huge" in said.out) == (0, True)
+    assert said.err == STANDINGS[Standing.STANDBY] + "\n"
+    assert behind.passed == ["/v1/gangs"] * TRIES
+
+
+@pytest.mark.parametrize("standing", [Standing.READING, Standing.STALE])
+@pytest.mark.parametrize("words", QUESTIONS)
+async def test_a_replica_that_may_be_wrong_says_so(behind, standing, words):
+    """Beside its answer, and it is not asked again: another would know no more."""
+    behind.standings.extend([standing] * 2)
+
+    said = await behind.say(*words)
+
+    assert (said.code, said.err) == (0, STANDINGS[standing] + "\n")
+    assert len(set(behind.passed)) == len(behind.passed)
+
+
+async def test_an_elastic_job_is_read_with_the_askers_rights(behind):
+    """The service does not know it. Where it may not be read the rest is told without a word about that."""
+    over = Status(phase=Phase.FAILED, reason="its processes failed 7 times in a row")
+    behind.put("huge", JOBS, "team-b", spec={}, status=encode_status(over))
+
+    told = await behind.say("explain", "team-b/huge")
+    behind.barred[f"{JOBS}/huge"] = Refuse(403)
+    untold = await behind.say("explain", "team-b/huge")
+
+    assert "elastic job: Failed: its processes failed 7 times in a row" in told.out
+    assert (untold.code, untold.err, "elastic job" in untold.out) == (0, "", False)
+
+
+CONTRADICTIONS = {
+    "no service, and which": (("list", "--offline", "--server", "pod"), "--server = 'pod'"),
+    "settings of a service": (("queue", "--settings", "s.yaml"), "--settings = 's.yaml': add --offline"),
+    "a trace of a service": (("simulate", "-f", "job.yaml", "--trace"), "--trace = True: add --offline"),
+}
+
+
+@pytest.mark.parametrize("case", CONTRADICTIONS)
+async def test_options_that_contradict_each_other(door, case):
+    """Are named, with the remedy."""
+    words, named = CONTRADICTIONS[case]
+
+    said = await door.say(*words)
+
+    assert (said.code, named in said.err) == (2, True), said
+
+
+@pytest.mark.parametrize("words", [("list",), ("queue",), ("nodes",), ("explain", "team/g")])
+async def test_an_answer_that_is_worked_out_says_what_it_cannot_know(cluster, words):
+    """In one line; no service is asked."""
+    cluster.gang("g", 1)
+
+    said = await cluster.say_offline(*words)
+
+    assert said.code == 0
+    assert said.err.count("worked out here, from what you may read; reservations, back-offs") == 1
+    assert cluster.passed == []
+
+
+LATE = {"kubernetes", "aiohttp", "numpy", "structlog", "stamina", "prometheus_client"}
+
+
+@pytest.mark.slow
+async def test_a_list_loads_no_more_than_it_needs(behind):
+    """Neither the Kubernetes client nor an event loop's HTTP client, numbers or logging: it comes at once."""
+    told = (
+        "import sys, atexit; from scheduler.cli import main\n"
+        f"atexit.register(lambda: print(sorted({LATE} & sys.modules.keys()), file=sys.stderr))\n"
+        "main(['list', '-A'])"
+    )
+    environ = {**os.environ, "KUBECONFIG": behind.kubeconfig}
+
+    asked = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", told, env=environ, stdout=PIPE, stderr=PIPE
+    )
+    out, err = await asked.communicate()
+
+    assert b"huge" in out
+    assert err.splitlines()[-1] == b"[]"
+
+
+# ── at its URL, and in its Pod ──────────────────────────────────────────────────────────────────────────
+
+
 async def test_the_service_answers_list(door, service):
     """With a URL the service's own gangs are shown, in the same columns."""
     said = await door.say("list", "-A", "--server", service.url)
@@ -130,6 +336,66 @@ async def test_the_service_answers_list(door, service):
     assert said.code == 0, said.err
     assert {own["GANG"]: own["STATE"] for own in said.rows}["train"] in {"bound", "running"}
     assert door.calls == []
+
+
+@pytest.mark.parametrize("words", [["list", "-A"], ["list", "--pending", "-A"]])
+async def test_gangs_are_chosen_by_labels(door, service, words):
+    """The service compares the labels of each gang's first pod. Blanks, as kubectl takes them, are taken too."""
+    huge = service.engine.ledger.registry.gangs[GangKey("team-b", "huge")]
+    for member in huge.members.values():
+        member.see(replace(member.pod, labels="app=llm,team=vision"))
+
+    chosen = await door.say(*words, "--server", service.url, "-l", "team=vision, app!=web")
+    wrong = await door.say(*words, "--server", service.url, "-l", "team in (vision)")
+
+    assert [own["GANG"] for own in chosen.rows] == ["huge"], chosen.err
+    assert (wrong.code, "KEY!=VALUE" in wrong.err) == (2, True)
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+async def test_list_is_watched(door, service, monkeypatch, terminal):
+    """The service is asked again until the person interrupts; in a pipe only another table is printed again."""
+    looks = []
+    huge = service.engine.ledger.registry.gangs.get(GangKey("team-b", "huge"))
+
+    def pause(_seconds):
+        looks.append(1)
+        if len(looks) == 3:
+            for uid in list(huge.members)[6:]:
+                del huge.members[uid]
+        if len(looks) == 5:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(live_table, "time", SimpleNamespace(sleep=pause))
+    monkeypatch.setenv("FORCE_COLOR", "1" if terminal else "")
+    said = await door.say("list", "-A", "-w", "--server", service.url)
+
+    assert (said.code, len(looks), door.calls) == (0, 5, []), said.err
+    assert said.out.count("PLACE") >= 5 if terminal else said.out.count("PLACE") == 2
+    assert ("\x1b[" in said.out) is terminal
+
+
+async def test_a_service_that_is_away_for_a_moment_is_asked_again(door, service, monkeypatch):
+    """What it does not answer is noted once, and the watch goes on. Its first answer is needed."""
+    looks, was = [], StatusClient.gangs
+
+    def gangs(*words):
+        if 0 < len(looks) < 3:
+            raise Unreachable("GET /v1/gangs", "no answer")
+        return was(*words)
+
+    def pause(_seconds):
+        looks.append(1)
+        if len(looks) == 4:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(StatusClient, "gangs", gangs)
+    monkeypatch.setattr(live_table, "time", SimpleNamespace(sleep=pause))
+    said = await door.say("list", "-A", "-w", "--server", service.url)
+    never = await door.say("list", "-A", "-w", "--server", "http://127.0.0.1:1")
+
+    assert (said.code, said.err.count("asking again"), said.out.count("PLACE")) == (0, 1, 1)
+    assert (never.code, never.out) == (2, "")
 
 
 async def test_the_url_may_stand_in_the_environment(door, service):
@@ -150,65 +416,6 @@ async def test_explain_and_nodes(door, service):
     assert "team-b/huge is waiting" in explained.out
     assert len(nodes.json["nodes"]) == 8
     assert nobody.code == 1
-
-
-@pytest.mark.parametrize(
-    ("acting", "events", "told"),
-    [
-        (False, [], "does not act"),
-        (True, [LostSight()], "does not see the cluster"),
-        (True, [LostSight(), SawAgain()], ""),
-    ],
-)
-async def test_a_service_that_does_not_act_is_told(door, acting, events, told):
-    """Whoever asks a replica that looks on, or one that has lost sight, is told beside the answer that nothing is
-    decided there.
-    """
-    world = a_scene(acting=acting)
-    world.engine.ledger.acting = acting
-    for event in events:
-        world.engine.observe([event], world.now)
-
-    async with served(world.engine, everybody(), operator=OperatorService(), endless=True) as service:
-        explained = await door.say("explain", "team-b/huge", "--server", service.url)
-        listed = await door.say("list", "-A", "--server", service.url)
-
-    assert (explained.code, listed.code) == (0, 0), explained.err
-    for said in (explained, listed):
-        assert told in said.err if told else said.err == ""
-
-
-@pytest.mark.parametrize("words", [("list", "-A"), ("queue",), ("explain", "team-b/huge")])
-async def test_who_answered_says_whether_he_acts(door, service, monkeypatch, words):
-    """Over the same connection: behind a Service the next one may be another replica's, and say so of itself."""
-    opened, was = [], status_client._opened
-
-    def counted(*said):
-        opened.append(said)
-        return was(*said)
-
-    monkeypatch.setattr(status_client, "_opened", counted)
-    said = await door.say(*words, "--server", service.url)
-
-    assert said.code == 0, said.err
-    assert len(opened) == 1
-
-
-@pytest.mark.parametrize("words", [("list", "-A"), ("explain", "team-b/huge"), ("queue", "-o", "json")])
-async def test_who_cannot_say_whether_he_acts_is_believed(door, service, monkeypatch, words):
-    """An older service says it in other words, and a busy one not at all: its answer is shown all the same."""
-    was = status_client._call
-
-    async def half(session, method, path, *rest, **more):
-        if path == "/v1/cluster":
-            raise GangwrightError("not this version of the status API")
-        return await was(session, method, path, *rest, **more)
-
-    monkeypatch.setattr(status_client, "_call", half)
-    said = await door.say(*words, "--server", service.url)
-
-    assert (said.code, said.err) == (0, "")
-    assert "huge" in said.out
 
 
 async def test_a_service_that_still_reads_denies_nobody(door):
@@ -439,7 +646,7 @@ async def test_drain_waits_for_a_service_that_begins_anew(door, service):
         loop.call_later(3.0, door.ports.update, {"gangwright-0": service.port})
 
     service.operator.left, service.operator.instead = 3, {2: refuses, 3: goes}
-    said = await door.say("drain", node, "--wait")
+    said = await door.say("drain", node, "--wait", "--server", "pod")
 
     assert (said.code, said.out) == (0, f"node {node}: nothing of ours is left\n"), said
     assert said.err.count("asked again") == 2
@@ -466,3 +673,56 @@ async def test_drain_of_what_may_not_be_seen(tmp_path, service):
         said = await door.say("drain", service.engine.snapshot().names[0], "--server", service.url)
 
     assert (said.code, "namespaces whose pods you may not list" in said.err) == (1, True), said
+
+
+async def test_the_service_tells_shares(door, service):
+    """Who may not list pods of a namespace sees it in the sums alone."""
+    everything = await door.say("shares", "--server", service.url)
+    door.token = BOB
+    hidden = await door.say("shares", "--server", service.url)
+
+    assert [own["NAMESPACE"] for own in everything.rows] == ["team-a", "team-b"]
+    assert [own["NAMESPACE"] for own in hidden.rows] == ["(2 others)"]
+    assert {own["USED"] for own in hidden.rows} == {"17"}
+
+
+async def test_the_service_tells_what_ended(door, service):
+    """In one line it also says that it forgets; one namespace or all, as many as asked for."""
+    members = [own for gang in service.engine.ledger.registry.gangs.values() for own in gang.members.values()]
+    pods = {own.pod.key.name: own.pod for own in members}
+    for name in ("late-0", "late-1", "solo"):
+        service.engine.observe([PodGone(pods[name].uid, pods[name].key)], 100.0)
+
+    everything = await door.say("history", "-A", "--server", service.url)
+    one = await door.say("history", "-n", "team-b", "--limit", "1", "--server", service.url)
+    document = await door.say("history", "-A", "-o", "json", "--server", service.url)
+
+    assert [(own["NAMESPACE"], own["GANG"], own["HOW IT ENDED"]) for own in everything.rows] == [
+        ("team-a", "solo", "deleted"),
+        ("team-b", "late", "deleted"),
+    ]
+    assert everything.rows[0]["HOURS"].endswith(GPU)
+    assert everything.rows[0]["ENDED"] == "1970-01-01 00:01:40Z"
+    assert "kept in the service's memory, and lost when it restarts" in everything.err
+    assert [own["GANG"] for own in one.rows] == ["late"]
+    assert document.json["gangs"][0]["outcome"] == "deleted"
+
+
+async def test_what_ended_is_not_known_without_the_service(door):
+    """The cluster does not tell: exit code 2, and what to do."""
+    said = await door.say_offline("history", "-A")
+
+    assert said.code == 2
+    assert "only the status service remembers gangs that ended" in said.err
+
+
+@pytest.mark.parametrize(
+    ("gang", "words"),
+    [("high", "preempted by team/high"), (None, "preempted by a gang of another namespace")],
+)
+def test_the_winner_is_named_where_it_may_be(gang, words):
+    """Of another namespace it has no name."""
+    winner = PreemptedRow("00ff", gang and "team", gang, 7, None, 0.0)
+    row = HistoryRow("11ee", "team", "low", None, 1.0, 2.0, {}, "preempted", winner, 0.0)
+
+    assert history_command._how(row) == words

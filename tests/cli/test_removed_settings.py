@@ -23,7 +23,7 @@ async def test_a_removed_word_of_the_clusters_settings_is_noted(cluster):
     cluster.settings("placement:\n  strategy: dot")
     cluster.gang("waits", 4, gpus=8)
 
-    said = await cluster.say("explain", "team/waits", "-o", "json")
+    said = await cluster.say_offline("explain", "team/waits", "-o", "json")
 
     assert said.json["wishes"]["strategy"] == "cosine"
     assert "placement.strategy (settings.yaml, line 2) = 'dot': " in said.err

@@ -12,7 +12,7 @@ async def test_a_job_that_fits_starts_now(cluster, write):
     """Exit code 0, and a seat for every pod, on nodes that are free."""
     cluster.gang("runs", 1, gpus=8, node="r0-n0")
 
-    said = await cluster.say("simulate", "-f", write(a_job()), "-n", "team", "-o", "json")
+    said = await cluster.say_offline("simulate", "-f", write(a_job()), "-n", "team", "-o", "json")
 
     (own,) = said.json
     assert (said.code, own["starts"], own["answer"]) == (0, True, "starts now")
@@ -23,7 +23,7 @@ async def test_a_job_that_does_not_fit_waits(cluster, write):
     """Exit code 1, the reason, and the numbers."""
     cluster.gang("runs", 1, gpus=8, node="r0-n0")
 
-    said = await cluster.say("simulate", "-f", write(a_job(size=4)), "-n", "team")
+    said = await cluster.say_offline("simulate", "-f", write(a_job(size=4)), "-n", "team")
 
     assert said.code == 1
     (row,) = said.rows
@@ -35,7 +35,7 @@ async def test_who_waits_already_comes_first(cluster, write):
     """The new job is last in the queue: room that an older gang would be given is not there for it."""
     cluster.gang("older", 3, gpus=8)
 
-    said = await cluster.say("simulate", "-f", write(a_job(size=2)), "-n", "team")
+    said = await cluster.say_offline("simulate", "-f", write(a_job(size=2)), "-n", "team")
 
     assert (said.code, said.rows[0]["REASON"]) == (1, "NoRoom")
 
@@ -46,7 +46,7 @@ async def test_its_priority_class_counts(cluster, write):
     cluster.put("urgent", PRIORITIES, "", value=1000)
     job = a_job(spec={"priorityClassName": "urgent"})
 
-    assert (await cluster.say("simulate", "-f", write(job), "-n", "team")).code == 0
+    assert (await cluster.say_offline("simulate", "-f", write(job), "-n", "team")).code == 0
 
 
 async def test_whom_it_would_cost(cluster, write):
@@ -59,10 +59,10 @@ async def test_whom_it_would_cost(cluster, write):
     cluster.put("urgent", PRIORITIES, "", value=1000)
     job = write(a_job(size=1, spec={"priorityClassName": "urgent"}))
 
-    table = await cluster.say("simulate", "-f", job, "-n", "team")
-    (own,) = (await cluster.say("simulate", "-f", job, "-n", "team", "-o", "json")).json
+    table = await cluster.say_offline("simulate", "-f", job, "-n", "team")
+    (own,) = (await cluster.say_offline("simulate", "-f", job, "-n", "team", "-o", "json")).json
 
-    assert (table.code, "TAKES THE ROOM OF" in table.out) == (0, True)
+    assert (table.code, "WOULD PREEMPT" in table.out) == (0, True)
     (victim,) = own["victims"]
     assert (own["answer"], victim["pods"]) == ("makes room", 1)
     assert victim["gang"] == f"on-{own['seats']['train-0']}"
@@ -74,14 +74,14 @@ async def test_explain_names_who_would_leave(cluster):
         cluster.gang(f"on-{node}", 1, gpus=8, node=node)
     cluster.gang("urgent", 1, gpus=8, priority=1000)
 
-    said = await cluster.say("explain", "team/urgent")
+    said = await cluster.say_offline("explain", "team/urgent")
 
-    assert "would take the room of: team/on-r" in said.out
+    assert "would preempt: team/on-r" in said.out
 
 
 async def test_nothing_is_written(cluster, write):
     """A dry run only reads."""
-    await cluster.say("simulate", "-f", write(a_job()), "-n", "team")
+    await cluster.say_offline("simulate", "-f", write(a_job()), "-n", "team")
 
     assert {call.method for call in cluster.calls} == {"GET"}
 
@@ -104,32 +104,33 @@ async def test_replicas(cluster, write, kind):
         "spec": {**KINDS[kind], "template": job["spec"]["template"]},
     }
 
-    (own,) = (await cluster.say("simulate", "-f", write(thing), "-o", "json")).json
+    (own,) = (await cluster.say_offline("simulate", "-f", write(thing), "-o", "json")).json
 
     assert len(own["seats"]) == 2
 
 
 async def test_a_job_set(cluster, write):
     """Replicated Jobs with roles are one gang."""
-    template = a_job(size=1)["spec"]["template"]
-    template["metadata"]["annotations"][OURS + "min-members"] = "3"
+    driver, worker = (a_job(size=1, quorum="driver=1,worker=2")["spec"]["template"] for _ in range(2))
+    driver["metadata"]["annotations"][OURS + "role"] = "driver"
+    worker["metadata"]["annotations"][OURS + "role"] = "worker"
     thing = {
         "apiVersion": "jobset.x-k8s.io/v1alpha2",
         "kind": "JobSet",
         "metadata": {"name": "set"},
         "spec": {
             "replicatedJobs": [
-                {"name": "driver", "template": {"spec": {"template": template}}},
+                {"name": "driver", "template": {"spec": {"template": driver}}},
                 {
                     "name": "worker",
                     "replicas": 2,
-                    "template": {"spec": {"parallelism": 1, "template": template}},
+                    "template": {"spec": {"parallelism": 1, "template": worker}},
                 },
             ]
         },
     }
 
-    (own,) = (await cluster.say("simulate", "-f", write(thing), "-o", "json")).json
+    (own,) = (await cluster.say_offline("simulate", "-f", write(thing), "-o", "json")).json
 
     assert sorted(own["seats"]) == ["set-driver-0", "set-worker-0", "set-worker-1"]
 
@@ -145,7 +146,7 @@ async def test_a_training_job_of_kubeflow(cluster, write):
         "spec": {"pytorchReplicaSpecs": roles},
     }
 
-    (own,) = (await cluster.say("simulate", "-f", write(thing), "-o", "json")).json
+    (own,) = (await cluster.say_offline("simulate", "-f", write(thing), "-o", "json")).json
 
     assert sorted(own["seats"]) == ["torch-master-0", "torch-worker-0"]
 
@@ -161,7 +162,7 @@ async def test_a_group_beside_its_pods(cluster, write):
         "spec": {"minMember": 2},
     }
 
-    said = await cluster.say("simulate", "-f", write(group, job), "-n", "team", "-o", "json")
+    said = await cluster.say_offline("simulate", "-f", write(group, job), "-n", "team", "-o", "json")
 
     assert [(own["gang"], own["starts"]) for own in said.json] == [("grouped", True)]
 
@@ -178,7 +179,7 @@ async def test_what_is_wrong_is_said(cluster, write, case):
     """A job that would never be placed as it is does not start, and what to mend is named."""
     job, named = SNAG[case]
 
-    said = await cluster.say("simulate", "-f", write(job), "-n", "team")
+    said = await cluster.say_offline("simulate", "-f", write(job), "-n", "team")
 
     assert said.code == 1
     assert named in said.err
@@ -196,7 +197,7 @@ async def test_wrong_words(cluster, case):
     """A wrong question ends with 2 and names what was wrong."""
     words, named = WRONG[case]
 
-    said = await cluster.say("simulate", *words)
+    said = await cluster.say_offline("simulate", *words)
 
     assert (said.code, named in said.err) == (2, True)
 
@@ -227,7 +228,7 @@ async def test_wrong_manifests(cluster, tmp_path, case):
     place = tmp_path / "wrong.yaml"
     place.write_text(text)
 
-    said = await cluster.say("simulate", "-f", str(place))
+    said = await cluster.say_offline("simulate", "-f", str(place))
 
     assert said.code == 2, said
     assert named in said.err
@@ -242,7 +243,7 @@ async def test_a_snapshot_is_decided_alike(cluster, tmp_path, write):
     taken = tmp_path / "s.json"
     taken.write_text((await cluster.say("snapshot")).out)
 
-    live = await cluster.say("simulate", "-f", job, "-n", "team", "-o", "json")
+    live = await cluster.say_offline("simulate", "-f", job, "-n", "team", "-o", "json")
     again = await cluster.say("simulate", "-f", job, "-n", "team", "-o", "json", "--snapshot", str(taken))
     traces = {(await cluster.say("simulate", "--snapshot", str(taken), "--trace")).out for _ in range(3)}
 
@@ -287,10 +288,10 @@ async def test_manifests_without_pods_are_no_question(cluster, write, tmp_path, 
     taken.write_text((await cluster.say("snapshot")).out)
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "x"}}
 
-    said = await cluster.say(
+    said = await cluster.say_offline(
         "simulate", "-f", write(service), *(own.format(snapshot=taken) for own in more), "-o", "json"
     )
 
     assert (said.code, said.out) == (2, "")
     assert "make no pods" in said.err
-    assert "nobody waits" not in said.err
+    assert "no gang waits" not in said.err

@@ -76,7 +76,13 @@ async def test_a_value_without_quotes_is_named(cluster, write, place, value, rem
 
 
 NOTED = {
-    "pods one by one": (a_job(gang=""), "makes them a gang"),
+    "pods one by one": (
+        a_job(gang=""),
+        (
+            "Job/train: its 2 pods are placed one by one. To make them a gang, write under spec.template.metadata the label "
+            'gangwright.io/gang: train and the annotation gangwright.io/min-members: "2"'
+        ),
+    ),
     "a Job that counts lost seats": (
         a_job(podReplacementPolicy="TerminatingOrFailed"),
         "podReplacementPolicy: Failed",
@@ -100,7 +106,22 @@ async def test_a_gang_with_a_wrong_word_is_not_told_to_be_one(cluster, write, qu
     """Pods that name a gang and say something wrong of it are told what is wrong, and not to name a gang."""
     said = await cluster.say("submit", "-f", write(a_job(quorum=quorum)), "-n", "team")
 
-    assert (said.code, "makes them a gang" in said.err) == (2, False)
+    assert (said.code, "one by one" in said.err) == (2, False)
+
+
+async def test_a_key_in_the_wrong_place_is_named_with_the_right_one(cluster, write):
+    """A label that should be an annotation is a warning, and what is missing for it an error: each is marked."""
+    job = a_job()
+    meta = job["spec"]["template"]["metadata"]
+    meta["labels"] |= meta["annotations"]
+    meta["annotations"] = {}
+
+    said = await cluster.say("submit", "-f", write(job), "-n", "team")
+
+    errors = [line for line in said.err.splitlines() if line.startswith("error: ")]
+    key = "gangwright.io/min-members"
+    assert (said.code, [key in line for line in errors]) == (2, [True])
+    assert f"warning: Job/train: label {key} is ignored: set it as an annotation" in said.err.splitlines()
 
 
 async def test_a_misspelt_key_is_noted(cluster, write):
@@ -124,7 +145,7 @@ async def test_a_priority_class_of_the_same_file(cluster, write):
     }
     job = a_job(spec={"priorityClassName": "core"})
 
-    said = await cluster.say("simulate", "-f", write(own, job), "-n", "team")
+    said = await cluster.say_offline("simulate", "-f", write(own, job), "-n", "team")
 
     assert said.code == 0, said.err
 
@@ -281,6 +302,23 @@ async def test_waiting_ends_when_all_are_bound(cluster, write):
 
     assert said.code == 0
     assert said.out.splitlines() == ["job/train applied", "team/train: no pods yet", "team/train: running"]
+
+
+async def test_waiting_lists_once(cluster, write):
+    """`--wait` costs the API server one list and one watch of the namespace's pods, however often they change."""
+    cluster.gang("train", 2, gpus=8)
+    task = asyncio.create_task(cluster.say("submit", "-f", write(a_job()), "-n", "team", "--wait"))
+    while not any(call.path == TEAM and call.watches for call in cluster.calls):
+        await asyncio.sleep(0.01)
+    for number in range(2):
+        cluster.changed(f"train-{number}")
+        cluster.pod(f"train-{number}", gang="train", quorum=2, gpus=8, node="r0-n0")
+
+    said = await task
+
+    assert said.out.splitlines()[-1] == "team/train: running"
+    asked = [call.watches for call in cluster.calls if call.path == TEAM]
+    assert (asked.count(False), asked.count(True)) == (1, 1)
 
 
 async def test_waiting_for_a_pod_alone(cluster, write):

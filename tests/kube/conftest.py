@@ -7,6 +7,7 @@ import pytest
 from scheduler.kube.client import Client
 from scheduler.kube.credentials import find_access
 from tests.kube.support.api_server import ApiServer
+from tests.kube.support.authority import Authority
 from tests.kube.support.kubeconfig import kubeconfig
 
 
@@ -20,3 +21,16 @@ async def api():
 async def client(api: ApiServer, tmp_path: Path):
     async with Client(await find_access(kubeconfig(tmp_path, api.url))) as made:
         yield made
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path)
+
+
+@pytest.fixture
+async def secure(authority: Authority):
+    server = await ApiServer().start(ssl=authority.server_context())
+    server.put("a")
+    yield server
+    await server.stop()

@@ -1,87 +1,25 @@
 """Where the API server is and who we are, from files as they are in life; and never a secret in a text."""
 
 import base64
-import datetime as dt
-import ipaddress
-import ssl
+import os
+import sys
+import tempfile
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
-from kubernetes.aio.config import incluster_config
+import yaml
 
 from scheduler.errors import SettingsError, Unauthorized, Unreachable
+from scheduler.kube import credentials
 from scheduler.kube.client import Client
-from scheduler.kube.credentials import REREAD, find_access
+from scheduler.kube.credentials import REREAD, find_access, usual_namespace
 from tests.kube.support.api_server import PODS, ApiServer, Refuse
+from tests.kube.support.authority import Authority
 from tests.kube.support.follower import Time
 from tests.kube.support.kubeconfig import kubeconfig
 
 SECRET = "s3cr3t-t0k3n"
 QUERY = {"limit": "5"}
-
-
-class Authority:
-    """A certificate authority in a folder."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.key = ec.generate_private_key(ec.SECP256R1())
-        self.name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "authority")])
-        self.file = folder / "ca.crt"
-        self.file.write_bytes(self._sign("authority", self.key, root=True))
-
-    def issue(self, name: str) -> tuple[Path, Path]:
-        """Certificate and key files for `name` on 127.0.0.1."""
-        key = ec.generate_private_key(ec.SECP256R1())
-        certificate, private = self.folder / f"{name}.crt", self.folder / f"{name}.key"
-        certificate.write_bytes(self._sign(name, key))
-        private.write_bytes(
-            key.private_bytes(
-                serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-            )
-        )
-        return certificate, private
-
-    def _sign(self, name: str, key: ec.EllipticCurvePrivateKey, *, root: bool = False) -> bytes:
-        now = dt.datetime.now(dt.UTC)
-        host = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
-        certificate = (
-            x509.CertificateBuilder()
-            .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]))
-            .issuer_name(self.name)
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - dt.timedelta(hours=1))
-            .not_valid_after(now + dt.timedelta(hours=1))
-            .add_extension(x509.BasicConstraints(ca=root, path_length=None), critical=True)
-            .add_extension(x509.SubjectAlternativeName([host]), critical=False)
-            .sign(self.key, hashes.SHA256())
-        )
-        return certificate.public_bytes(serialization.Encoding.PEM)
-
-    def server_context(self) -> ssl.SSLContext:
-        """TLS for a server that wants a certificate of its clients."""
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(self.file))
-        context.verify_mode = ssl.CERT_REQUIRED
-        context.load_cert_chain(*self.issue("server"))
-        return context
-
-
-@pytest.fixture
-def authority(tmp_path: Path) -> Authority:
-    return Authority(tmp_path)
-
-
-@pytest.fixture
-async def secure(authority: Authority):
-    server = await ApiServer().start(ssl=authority.server_context())
-    server.put("a")
-    yield server
-    await server.stop()
 
 
 @pytest.mark.parametrize("inline", [True, False])
@@ -103,6 +41,120 @@ async def test_a_client_certificate_opens_the_door(
     async with Client(await find_access(kubeconfig(tmp_path, secure.url, user, cluster))) as client:
         assert b'"items"' in await client.request("GET", PODS, params=QUERY)
     assert "authorization" not in secure.calls[0].headers
+
+
+async def test_a_key_in_a_kubeconfig_is_on_no_disk(
+    authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """OpenSSL reads it from a file, which is gone when the credentials are found."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    names = ("client-certificate-data", "client-key-data")
+    files = (base64.b64encode(place.read_bytes()).decode() for place in authority.issue("us"))
+    user = dict(zip(names, files, strict=True))
+    assert (await find_access(kubeconfig(tmp_path, "https://127.0.0.1:1", user))).tls is not None
+    assert list(folder.iterdir()) == []
+
+
+async def test_files_are_found_beside_the_kubeconfig_that_names_them(
+    secure: ApiServer, authority: Authority, tmp_path: Path
+) -> None:
+    """Relative paths begin in the folder of their file, whichever of several files that is."""
+    for name, content in (
+        (
+            "users",
+            {"users": [{"name": "u", "user": {"client-certificate": "us.crt", "client-key": "us.key"}}]},
+        ),
+        (
+            "clusters",
+            {
+                "clusters": [
+                    {"name": "c", "cluster": {"server": secure.url, "certificate-authority": "../ca.crt"}}
+                ]
+            },
+        ),
+        (
+            "contexts",
+            {"current-context": "x", "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}]},
+        ),
+    ):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config").write_text(yaml.safe_dump(content))
+    for place in authority.issue("us"):
+        place.rename(tmp_path / "users" / place.name)
+    path = os.pathsep.join(str(tmp_path / name / "config") for name in ("users", "clusters", "contexts"))
+    async with Client(await find_access(path)) as client:
+        assert b'"items"' in await client.request("GET", PODS, params=QUERY)
+
+
+async def test_the_name_in_the_certificate_may_be_another(
+    secure: ApiServer, authority: Authority, tmp_path: Path
+) -> None:
+    """`tls-server-name` is looked for in it, and not the server's address; `insecure-skip-tls-verify` looks for none."""
+    user = dict(zip(("client-certificate", "client-key"), map(str, authority.issue("us")), strict=True))
+    server = secure.url.replace("127.0.0.1", "localhost")
+    trusted = {"certificate-authority": str(authority.file)}
+    ways = ({**trusted, "tls-server-name": "127.0.0.1"}, {"insecure-skip-tls-verify": True}, trusted)
+    for number, cluster in enumerate(ways):
+        async with Client(
+            await find_access(kubeconfig(tmp_path, server, user, cluster, str(number)))
+        ) as client:
+            if cluster is trusted:
+                with pytest.raises(Unreachable, match=r"(?i)certificate"):
+                    await client.request("GET", PODS, params=QUERY)
+            else:
+                assert b'"items"' in await client.request("GET", PODS, params=QUERY)
+
+
+async def test_an_ordinary_kubeconfig_needs_no_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tokens and certificates are read without `kubernetes`."""
+    monkeypatch.setitem(sys.modules, "kubernetes", None)
+    (tmp_path / "token").write_text(SECRET)
+    for number, user in enumerate(({}, {"token": SECRET}, {"token": "", "tokenFile": "token"})):
+        path = kubeconfig(tmp_path, "http://127.0.0.1:1", user, name=str(number))
+        assert (await find_access(path)).url.port == 1
+
+
+PLUGIN = """
+import json, os
+asked = json.loads(os.environ["KUBERNETES_EXEC_INFO"])
+print(json.dumps({**asked, "status": {"token": os.environ["WHO"]}}))
+"""
+
+
+async def test_a_plugin_logs_in(api: ApiServer, tmp_path: Path) -> None:
+    """What an exec plug-in says is the token."""
+    run = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": sys.executable,
+        "args": ["-c", PLUGIN],
+        "env": [{"name": "WHO", "value": SECRET}],
+        "interactiveMode": "Never",
+    }
+    access = await find_access(kubeconfig(tmp_path, api.url, {"exec": run}))
+    assert (await access.headers())["Authorization"] == f"Bearer {SECRET}"
+
+
+async def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    """By its base name."""
+    cluster = {"certificate-authority": str(tmp_path / "none.crt")}
+    with pytest.raises(SettingsError, match=r"No such file or directory \(none.crt\)"):
+        await find_access(kubeconfig(tmp_path, "https://127.0.0.1:1", {}, cluster))
+
+
+@pytest.mark.parametrize(("said", "found"), [({"namespace": "team"}, "team"), ({}, "default")])
+def test_the_namespace_is_the_contexts(tmp_path: Path, said: dict[str, str], found: str) -> None:
+    """Of the context that is named, or of the current one; `default` where there is none, or no such context."""
+    path = tmp_path / "config"
+    contexts = [{"name": "one", "context": said}, {"name": "two", "context": {"namespace": "other"}}]
+    path.write_text(yaml.safe_dump({"current-context": "one", "contexts": contexts}))
+    assert usual_namespace(str(path)) == found
+    assert usual_namespace(str(path), "two") == "other"
+    assert usual_namespace(str(path), "none") == "default"
+    assert usual_namespace(str(tmp_path / "nowhere")) == "default"
 
 
 async def test_a_renewed_client_certificate_is_used(
@@ -166,14 +218,13 @@ async def test_a_service_account_is_found_in_a_pod(
     secure: ApiServer, authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Inside a Pod address, authority and token come from its service account, unless KUBECONFIG says otherwise."""
-    token = tmp_path / "token"
-    token.write_text(SECRET)
-    monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(token))
-    monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(authority.file))
+    (tmp_path / "token").write_text(SECRET)
+    (tmp_path / "namespace").write_text("team\n")
+    assert authority.file == tmp_path / "ca.crt"
+    monkeypatch.setattr(credentials, "ACCOUNT", tmp_path)
     _, host, port = secure.url.split(":")
     environ = {"KUBERNETES_SERVICE_HOST": host.strip("/"), "KUBERNETES_SERVICE_PORT": port}
-    for name, value in environ.items():
-        monkeypatch.setenv(name, value)
+    assert usual_namespace(environ=environ) == "team"
     access = await find_access(environ=environ)
     assert str(access.url).rstrip("/") == secure.url
     assert (await access.headers())["Authorization"].lower() == f"bearer {SECRET}"
@@ -185,10 +236,8 @@ async def test_a_service_account_without_files_is_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A Pod without a mounted token is told so."""
-    monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(tmp_path / "none"))
+    monkeypatch.setattr(credentials, "ACCOUNT", tmp_path)
     environ = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": "1"}
-    for name, value in environ.items():
-        monkeypatch.setenv(name, value)
     with pytest.raises(SettingsError, match="token file does not exist"):
         await find_access(environ=environ)
 

@@ -6,6 +6,7 @@ from scheduler.model import events as ev
 from scheduler.model.workload import Phase
 from tests.engine.support.cast import a_gang_of_pods, a_pod
 from tests.ledger.support.desk import Desk
+from tests.support.builders import GPU
 
 
 def test_every_gang_counts_once_where_it_is() -> None:
@@ -42,6 +43,20 @@ def test_needs_are_counted_by_member() -> None:
         desk.see(replace(pods[0], demand=two))
         desk.lose("train-1", "alone")
         assert desk.ledger.demands() == {one: 1, two: 1}
+
+
+def test_what_gangs_want_that_wait_is_counted_by_namespace() -> None:
+    """With the whole quorum there, and as long as they have no seat; nothing is left of those that are gone."""
+    desk = Desk()
+    desk.see(*a_gang_of_pods("train", 2, gpu=2), a_pod("alone", namespace="team", gpu=1))
+    assert {namespace: own[GPU] for namespace, own in desk.ledger.wanted().items()} == {
+        "default": 4,
+        "team": 1,
+    }
+    desk.place("train", train_0="n1", train_1="n1")
+    assert {namespace: own[GPU] for namespace, own in desk.ledger.wanted().items()} == {"team": 1}
+    desk.lose("train-0", "train-1", "alone")
+    assert desk.ledger.wanted() == {}
 
 
 def test_what_is_handed_out_is_a_copy() -> None:

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.ledger import Ledger
+from scheduler.ledger import Ledger, conditions
 from scheduler.model import events as ev
 from scheduler.model.cluster import Node
-from scheduler.model.decision import Ceiling
+from scheduler.model.decision import Ceiling, Reason
 from scheduler.model.demand import Demand
 from scheduler.model.effects import Announce
 from scheduler.model.policy import Policy
-from scheduler.model.workload import GangKey, Membership, Pod, PodKey, Quota, Uid
+from scheduler.model.workload import GangKey, Membership, Phase, Pod, PodKey, Quota, Uid
 
 GANG = GangKey("team", "g")
 
@@ -163,3 +163,18 @@ def test_only_gangs_of_the_namespace_that_wait_for_members_are_told(monkeypatch)
     ledger.handle([ev.PodSeen(a_learner(number, of=4)) for number in range(1, 4)], 32.0)
     ledger.handle([ev.QuotaGone("team", "research")], 33.0)
     assert told == [GANG]
+
+
+def test_a_full_quota_is_named_where_a_gang_that_ran_lacks_pods():
+    """One of its members was lost, and others have used up the quota since."""
+    ledger = Ledger(Policy())
+    ledger.handle([ev.NodeSeen(Node("n1", (("nvidia.com/gpu", 8), ("pods", 110))))], 0.0)
+    ledger.handle([ev.Synced(), ev.TookOver()], 0.0)
+    ran = [replace(a_learner(n, of=2), gated=False, node="n1", phase=Phase.RUNNING) for n in range(2)]
+    ledger.handle([ev.PodSeen(pod) for pod in ran], 1.0)
+    full = Quota("team", "research", (("nvidia.com/gpu", 8),), (("nvidia.com/gpu", 7),))
+    ledger.handle([ev.QuotaSeen(full), ev.PodGone(ran[1].uid, ran[1].key)], 2.0)
+
+    record = ledger.registry.gangs[GANG]
+    assert conditions.reason(record) is Reason.PARTLY_BOUND
+    assert "; ResourceQuota research is full: 7 of 8" in conditions.sentence(record, Reason.PARTLY_BOUND)

@@ -9,6 +9,7 @@ from scheduler.model import events as ev
 from scheduler.model.decision import Quality
 from scheduler.model.effects import Effect
 from scheduler.model.policy import Policy
+from scheduler.model.queueing import Share
 from scheduler.model.workload import Pod, PodKey, Uid
 from scheduler.service.gauges import Gauges
 from scheduler.telemetry.metrics import Metrics
@@ -192,3 +193,60 @@ def test_fragmentation_is_of_the_demands_that_are_here():
 
     assert (usable, useless) == (0, 1)
     assert world.shows("fragmentation_ratio", resource=GPU) == 0
+
+
+SHARES = {"team": Share(((GPU, 2),), ((GPU, 8), ("cpu", 16_000))), "idle": Share(((GPU, 4),))}
+
+
+def shares_of(world: World, name: str) -> dict[tuple[str, str], float]:
+    world.gauges.refresh(0.0)
+    return {
+        (sample.labels["namespace"], sample.labels["resource"]): sample.value
+        for family in getattr(world.metrics, f"share_{name}").collect()
+        for sample in family.samples
+    }
+
+
+def test_shares_are_shown_by_namespace_and_resource():
+    """Of namespaces and resources that `queue.shares` names, and no others; processors in cores."""
+    world = World()
+    world.sees(*nodes(1), bound(0, of=1), ev.PodSeen(
+        Pod(uid=Uid("x"), key=PodKey("other", "x"), demand=a_demand(gpu=2), scheduler="gangwright", node="n0000")
+    ))  # fmt: skip
+    world.engine.adopt(Policy(shares=SHARES), 0.0)
+    gpus = a_member(0, of=1).pod.demand.requests
+    used = dict(gpus)[GPU]
+
+    assert shares_of(world, "used") == {
+        ("team", GPU): used, ("team", "cpu"): pytest.approx(dict(gpus).get("cpu", 0) / 1000),
+        ("idle", GPU): 0, ("idle", "cpu"): 0,
+    }  # fmt: skip
+    assert shares_of(world, "ceiling") == {("team", GPU): 8, ("team", "cpu"): 16}
+    assert shares_of(world, "guaranteed")["idle", GPU] == 4
+    assert shares_of(world, "borrowed")["team", GPU] == max(0, used - 2)
+
+
+def test_what_waits_is_shown_until_it_is_placed():
+    """A gang without room waits; one that is gone does not."""
+    world = World()
+    world.engine.adopt(Policy(shares=SHARES), 0.0)
+    world.sees(*nodes(1, gpus=1), a_member(0, of=1, gpus=3))
+    world.plan()
+    assert shares_of(world, "waiting")["team", GPU] == 3
+
+    world.sees(ev.PodGone(Uid("u0"), PodKey("team", "g-0")))
+    assert shares_of(world, "waiting")["team", GPU] == 0
+
+
+def test_a_namespace_that_leaves_the_settings_leaves_the_metrics():
+    """Its series end, and so do all of a replica that acts no more."""
+    world = World()
+    world.engine.adopt(Policy(shares=SHARES), 0.0)
+    assert {namespace for namespace, _ in shares_of(world, "used")} == {"team", "idle"}
+
+    world.engine.adopt(Policy(shares={"idle": SHARES["idle"]}), 0.0)
+    assert shares_of(world, "used") == {("idle", GPU): 0}
+    assert shares_of(world, "ceiling") == {}
+
+    world.engine.ledger.acting = False
+    assert shares_of(world, "used") == {}

@@ -18,7 +18,9 @@ from tests.status.support.scene import POLICY, a_scene
 from tests.status.support.served import served
 from tests.support.builders import GPU
 
-SEES = ["/v1/queue", "/v1/gangs", "/v1/gangs/team-a/train", "/v1/nodes", "/v1/cluster"]
+SEES = [
+    "/v1/queue", "/v1/gangs", "/v1/gangs/team-a/train", "/v1/nodes", "/v1/cluster", "/v1/shares", "/v1/history",
+]  # fmt: skip
 ACTS = ["/v1/simulate", "/v1/nodes/a0-r0-n0/drain"]
 POD = {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "1", GPU: "1"}}}]}}
 
@@ -170,7 +172,9 @@ async def test_each_sees_the_names_of_his_own(status):
     assert b"huge" not in jane.body
 
 
-@pytest.mark.parametrize("path", ["/v1/queue", "/v1/gangs", "/v1/nodes", "/v1/cluster"])
+@pytest.mark.parametrize(
+    "path", ["/v1/queue", "/v1/gangs", "/v1/nodes", "/v1/cluster", "/v1/shares", "/v1/history"]
+)
 async def test_no_list_holds_a_hidden_name(status, path):
     """Whoever may see nothing reads no name of a gang, a pod or a namespace anywhere."""
     answer = await status.ask(path, BOB)

@@ -373,3 +373,64 @@ def test_a_gang_that_is_over_leaves_the_lists_and_is_told_how_it_ended():
     assert (told.state, told.reason) == ("over", Reason.ENDED)
     assert told.message == "all pods of the gang have ended: 2 succeeded, 1 failed"
     assert (told.members.present, told.members.needed, told.members.bound) == (0, 3, 2)
+
+
+def test_the_devices_of_a_gang(world):
+    """What its pods hold, and what they want with those that the quorum still lacks. CPUs are no devices."""
+    rows = by_name(listed(world, gang_views.gangs).gangs)
+
+    assert (rows["train"].devices_held, rows["train"].devices_wanted) == ({GPU: 16}, {GPU: 16})
+    assert (rows["huge"].devices_held, rows["huge"].devices_wanted) == ({}, {GPU: 48})
+    assert (rows["late"].devices_held, rows["late"].devices_wanted) == ({}, {GPU: 3})
+
+
+def test_a_pod_that_leaves_is_not_wanted_twice():
+    """As long as it has its place it counts there, and its successor is not missing yet."""
+    own = World([a_node("n0", gpu=8)], POLICY)
+    own.submit(a_gang_of_pods("train", 2, gpu=4, owner=an_owner()))
+    own.settle(10)
+    own.api.write(replace(own.pods("train")[0], deleting=True))
+    own.watch()
+
+    (row,) = listed(own, gang_views.gangs).gangs
+
+    assert (row.devices_held, row.devices_wanted) == ({GPU: 8}, {GPU: 8})
+
+
+def test_the_owner_and_the_age_of_a_gang():
+    """Those of its first pod; the owner's name is hidden with the gang's, the age is a number."""
+    own = World([a_node("n0", gpu=8)], POLICY)
+    pods = a_gang_of_pods("train", 2, gpu=1, size=2)
+    for pod, job in ((pods[1], "first"), (pods[0], "second")):
+        own.settle(3)
+        own.submit([replace(pod, owner=an_owner("Job", job))])
+    own.settle(5)
+    _, first = own.pods("train")
+
+    (row,), (hidden,) = (listed(own, gang_views.gangs, sight).gangs for sight in (EVERYTHING, NOBODY))
+
+    assert (row.owner, row.created) == ("Job/first", first.created)
+    assert (hidden.owner, hidden.created, hidden.devices_held) == (None, first.created, {GPU: 2})
+
+
+def test_the_gang_that_waits_for_its_victims_is_named_to_those_behind():
+    """It has free nodes already: a gang without room hears for whom they are kept, and since when."""
+    own = World([a_node("n0", gpu=8), a_node("n1", gpu=8)], POLICY)
+    own.submit(a_gang_of_pods("low", 2, gpu=4, owner=an_owner("ReplicaSet", "low")))
+    own.settle(10)
+    own.api.grace = lambda _pod: 60.0
+    own.submit(a_gang_of_pods("high", 2, gpu=8, namespace="team-b", priority=100))
+    own.settle(5)
+    own.submit(a_gang_of_pods("late", 1, gpu=8))
+    own.settle(5)
+
+    late, high = (gang_views.find(own.engine, *name) for name in (("default", "late"), ("team-b", "high")))
+    told, blind = (
+        gang_views.detail(own.engine, late, sight, own.now)
+        for sight in (EVERYTHING, Sight(frozenset({"default"}), ALIAS))
+    )
+
+    assert (told.gang.reason, told.behind.namespace, told.behind.gang) == (Reason.NO_ROOM, "team-b", "high")
+    assert 10 <= told.behind.start <= own.now
+    assert (blind.behind.namespace, blind.behind.gang, blind.behind.id) == (None, None, told.behind.id)
+    assert gang_views.detail(own.engine, high, EVERYTHING, own.now).behind is None

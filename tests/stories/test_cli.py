@@ -32,9 +32,9 @@ async def test_who_runs_and_who_waits(cluster: Cluster):
     await cluster.submit(*gang("waits", 3, gpus=8))
     told = await cluster.told("waits", "NoRoom")
 
-    rows = (await gangwright(cluster, "list", "-n", cluster.namespace, "-o", "json")).json
-    queue = (await gangwright(cluster, "queue", "-o", "json")).json
-    explained = await gangwright(cluster, "explain", f"{cluster.namespace}/waits", "-o", "json")
+    rows = (await gangwright(cluster, "list", "--offline", "-n", cluster.namespace, "-o", "json")).json
+    queue = (await gangwright(cluster, "queue", "--offline", "-o", "json")).json
+    explained = await gangwright(cluster, "explain", "--offline", f"{cluster.namespace}/waits", "-o", "json")
 
     assert named(rows, "runs")["state"] == "running"
     assert (named(rows, "waits")["state"], named(queue, "waits")["position"]) == ("waiting", 1)
@@ -48,8 +48,8 @@ async def test_rooms_and_racks(cluster: Cluster):
     await cluster.submit(*gang("runs", 1, gpus=8))
     await cluster.running("runs", 1)
 
-    said = await gangwright(cluster, "nodes")
-    shapes = (await gangwright(cluster, "nodes", "-o", "json")).json["shapes"]
+    said = await gangwright(cluster, "nodes", "--offline")
+    shapes = (await gangwright(cluster, "nodes", "--offline", "-o", "json")).json["shapes"]
 
     assert said.code == 0
     assert said.out.count("█") == 2, "one node in use, one in the legend"
@@ -67,7 +67,9 @@ async def test_a_dry_run_comes_true(cluster: Cluster, tmp_path):
     other.write_text(yaml.safe_dump(made_by("Job", "other", 3, gpus=8)))
 
     (foretold,) = (
-        await gangwright(cluster, "simulate", "-f", str(place), "-n", cluster.namespace, "-o", "json")
+        await gangwright(
+            cluster, "simulate", "--offline", "-f", str(place), "-n", cluster.namespace, "-o", "json"
+        )
     ).json
     done = await gangwright(
         cluster, "submit", "-f", str(place), "-n", cluster.namespace, "--wait", "--timeout", "60s"
@@ -75,10 +77,12 @@ async def test_a_dry_run_comes_true(cluster: Cluster, tmp_path):
 
     assert done.code == 0, done.err
     assert sorted(foretold["seats"].values()) == sorted((await cluster.bound("train")).values())
-    again = await gangwright(cluster, "simulate", "-f", str(place), "-n", cluster.namespace, "-o", "json")
+    again = await gangwright(
+        cluster, "simulate", "--offline", "-f", str(place), "-n", cluster.namespace, "-o", "json"
+    )
     assert (again.code, again.json[0]["answer"]) == (0, "runs")
     assert again.json[0]["seats"] == await cluster.bound("train")
-    refused = await gangwright(cluster, "simulate", "-f", str(other), "-n", cluster.namespace)
+    refused = await gangwright(cluster, "simulate", "--offline", "-f", str(other), "-n", cluster.namespace)
     assert (refused.code, "NoRoom" in refused.out) == (1, True)
 
 
@@ -105,7 +109,7 @@ async def test_suspend_and_resume(cluster: Cluster):
 
     assert done.code == 0, done.err
     await cluster.running("second", 2, within=60)
-    rows = (await gangwright(cluster, "list", "-n", cluster.namespace, "-o", "json")).json
+    rows = (await gangwright(cluster, "list", "--offline", "-n", cluster.namespace, "-o", "json")).json
     assert {row["name"]: row["state"] for row in rows} == {"first": "suspended", "second": "running"}
     assert f"gangwright resume {cluster.namespace}/first" in named(rows, "first")["message"]
     await cluster.remove("second")
@@ -128,7 +132,7 @@ async def test_a_snapshot_is_decided_alike(cluster: Cluster, tmp_path):
     redacted = await gangwright(cluster, "simulate", "--snapshot", str(hidden), "-o", "json")
     trace = await gangwright(cluster, "simulate", "--snapshot", str(taken), "--trace")
 
-    queue = named((await gangwright(cluster, "queue", "-o", "json")).json, "waits")
+    queue = named((await gangwright(cluster, "queue", "--offline", "-o", "json")).json, "waits")
     assert [(own["gang"], own["reason"]) for own in whole.json] == [("waits", queue["reason"])]
     assert [own["answer"] for own in whole.json] == [own["answer"] for own in redacted.json]
     assert json.loads(trace.out.splitlines()[0])["decision"]["shortfall"]["needed"] == 3
@@ -139,7 +143,7 @@ async def test_somebody_without_rights(cluster: Cluster):
     """Who may not read nodes is told which right he lacks, and what to do."""
     kubeconfig = str(cluster.gangwright.plane.kubeconfig(Identity("nobody")))
 
-    said = await asyncio.to_thread(say, "list", KUBECONFIG=kubeconfig)
+    said = await asyncio.to_thread(say, "list", "--offline", KUBECONFIG=kubeconfig)
 
     assert said.code == 2
     assert "403" in said.err

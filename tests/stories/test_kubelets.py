@@ -171,7 +171,7 @@ async def test_the_service_is_reached_in_its_pod(
     shut_out = await jane.says("list", "--server", "pod")
     plane.apply([binding(cluster.namespace, "gangwright-view", "jane", cluster.namespace, inside=NAMESPACE)])
     listed = await jane.says("list", "--server", "pod")
-    drained = await jane.says("drain", FLEET.names()[0])
+    drained = await jane.says("drain", FLEET.names()[0], "--server", "pod")
     plane.kubectl("-n", NAMESPACE, "delete", "rolebinding", cluster.namespace, "looks-on")
 
     for said in (refused, shut_out):

@@ -7,24 +7,26 @@ counter and one line a refusal. Never here: what a route answers. The master alo
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 import structlog
 from aiohttp import web
 
 from scheduler.clock import steady
-from scheduler.elastic.rendezvous.certificate_store import certified
 from scheduler.elastic.rendezvous.kv_store import Values
 from scheduler.elastic.rendezvous.token_auth import Tokens
 from scheduler.elastic.rendezvous.worker_messages import ORDINARY, Failure, Reason, Refused, encode
 from scheduler.elastic.rendezvous.worker_requests import Authenticator, Caller, Waits, WorkerService
 from scheduler.elastic.rendezvous.worker_routes import ROUTES, Route, WorkerRoutes
+from scheduler.errors import SettingsError
+from scheduler.serving.certificate_store import Files, Secret, certified
 from scheduler.serving.listener import authenticated
 from scheduler.serving.middleware import BROKEN, Failed, Handler, observed, route_of
 from scheduler.serving.server import serve, url
-from scheduler.serving.tls import first_end
+from scheduler.serving.tls import first_end, unusable
 from scheduler.serving.token_reviews import Calls
 from scheduler.settings import RendezvousServer
 from scheduler.telemetry.elastic_metrics import ElasticMetrics
@@ -102,13 +104,13 @@ async def rendezvous(
     app.on_shutdown.append(stop_waits)
     try:
         async with (
-            certified(settings, calls, namespace=namespace, clock=clock) as shown,
+            _files(settings, calls, namespace, clock) as files,
             serve(
                 app,
                 settings.host,
                 settings.port,
                 section="rendezvous",
-                settings=shown.settings,
+                settings=replace(settings, cert=files.cert, key=files.key),
                 metrics=metrics,
                 credentials=True,
                 backlog=settings.backlog,
@@ -116,10 +118,33 @@ async def rendezvous(
             ) as port,
         ):
             with suppress(ValueError):  # of a kind that workers may read and we cannot
-                ends.labels("rendezvous", "ca").set(first_end(shown.authority.encode()))
-            yield Rendezvous(url(settings.names[0], port, tls=True), port, shown.authority, values)
+                ends.labels("rendezvous", "ca").set(first_end(files.authority.encode()))
+            yield Rendezvous(url(settings.names[0], port, tls=True), port, files.authority, values)
     finally:
         await tokens.close()
+
+
+@asynccontextmanager
+async def _files(
+    settings: RendezvousServer, calls: Calls, namespace: str, clock: Callable[[], float]
+) -> AsyncIterator[Files]:
+    """The configured certificate, else one that is kept in the Secret of the settings."""
+    if settings.cert:
+        yield Files(settings.cert, settings.key, _authority(settings.ca))
+        return
+    store = Secret(calls, namespace, settings.secret, section="rendezvous", owner="gangwright-elastic")
+    async with certified(store, settings.names, clock) as files:
+        yield files
+
+
+def _authority(place: str) -> str:
+    try:
+        text = Path(place).read_text(encoding="ascii")
+    except (OSError, ValueError) as error:
+        raise SettingsError("rendezvous.ca", place, unusable(error)) from None
+    if "BEGIN CERTIFICATE" not in text:
+        raise SettingsError("rendezvous.ca", place, "must hold a certificate, PEM")
+    return text
 
 
 def _failed(metrics: ElasticMetrics, request: web.Request, error: Exception) -> Failed:

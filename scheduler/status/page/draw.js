@@ -252,7 +252,7 @@ export function detail(found) {
       one.level, one.domain, String(one.best), `${one.needed} × ${one.demand}`])));
   }
   if (found.behind) {
-    blocks.push(make("p", {}, `The room is held for ${called({ ...found.behind, name: found.behind.gang })}, which starts by ${moment(found.behind.start)} if those who run end in time.`));
+    blocks.push(make("p", {}, `The room is held for ${called({ ...found.behind, name: found.behind.gang })}, ${found.behind.start * 1000 > Date.now() ? `which starts by ${moment(found.behind.start)} if those who run end in time.` : "which waits until preempted pods have left."}`));
   }
   if (found.leaving.length) {
     blocks.push(make("h3", {}, "Who is leaving for it"), table("Leaving", ["Pod", "How"], found.leaving.map((one) => [

@@ -5,13 +5,14 @@ there.
 import asyncio
 import io
 import os
-from collections import defaultdict
+from collections import defaultdict, deque
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import aiohttp
 import msgspec
 import yaml
 from aiohttp import web
@@ -19,7 +20,8 @@ from aiohttp import web
 from scheduler.cli.command_line import main
 from scheduler.cli.submission import PRIORITIES
 from scheduler.objects.watched_resources import RESOURCES
-from tests.kube.support.api_server import PODS, ApiServer, Refuse
+from scheduler.status.api_group import API_PREFIX, REPLICA, Standing
+from tests.kube.support.api_server import PODS, ApiServer, Refuse, status_body
 from tests.kube.support.kubeconfig import kubeconfig
 
 NODES = "/api/v1/nodes"
@@ -98,11 +100,19 @@ class Cluster(ApiServer):
         self.asked: list[tuple[str, dict[str, str]]] = []
         self.unwell = 0
         """How many of the next logs are answered with 500."""
+        self.service = ""
+        """The URL of the status service that is behind this API server; empty: none is installed."""
+        self.standings: deque[Standing] = deque()
+        """How the replicas stand that answer next, one after the other; all others say it themselves, or are active."""
+        self.passed: list[str] = []
+        """Paths of requests that were passed on to it."""
         self.objects = {resource.path: {} for resource in RESOURCES} | {
             path: {} for path in (PRIORITIES, TEAM, JOBS, JOB_SETS)
         }
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
+        if request.path.startswith(f"{API_PREFIX}/") and not self.refusals:
+            return await self._passed_on(request)
         if request.path.endswith("/log"):
             return await self._log(request)
         if request.method == "PATCH":
@@ -115,6 +125,28 @@ class Cluster(ApiServer):
             ]
             return web.json_response({"resources": [*found, {"kind": "Job", "name": "jobs/status"}]})
         return await super()._answer(request)
+
+    async def _passed_on(self, request: web.Request) -> web.Response:
+        """The status service's answer. A real API server tells it who asks; here it gets the asker's token."""
+        if not self.service:
+            return web.Response(status=404, text="404 page not found\n")
+        path = request.path.removeprefix(API_PREFIX)
+        self.passed.append(path)
+        kept = ("Authorization", "Content-Type")
+        headers = {name: request.headers[name] for name in kept if name in request.headers}
+        asked: dict[str, Any] = {"params": request.query, "headers": headers, "data": await request.read()}
+        try:
+            async with (
+                aiohttp.ClientSession() as session,
+                session.request(request.method, f"{self.service}{path}", **asked) as answer,
+            ):
+                says = self.standings.popleft() if self.standings else answer.headers.get(REPLICA, "active")
+                body, kind = await answer.read(), answer.content_type
+                return web.Response(
+                    status=answer.status, body=body, content_type=kind, headers={REPLICA: says}
+                )
+        except aiohttp.ClientConnectionError:
+            return await self._refused(Refuse(503, body=status_body(503, "error trying to reach service")))
 
     async def _patch(self, request: web.Request) -> web.Response:
         """Keeps what was sent, and takes it as what the object says from now on."""
@@ -157,20 +189,26 @@ class Cluster(ApiServer):
         return response
 
     async def ends(self, *names: str) -> None:
-        """These members of the team end, and their streams with them, once the command has had a look: it reopens the
-        stream of a member that it still believes to run.
-        """
+        """These members of the team end, and then their streams."""
         for name in names:
             self.objects[TEAM]["team", name]["status"]["phase"] = "Succeeded"
-        before = len(self.calls)
-        async with asyncio.timeout(20):
-            while not any(call.path == TEAM for call in self.calls[before:]):
-                await asyncio.sleep(0.01)
+            self.changed(name)
+        await asyncio.sleep(0)
         for name in names:
             self.later[name].put_nowait(None)
 
+    def changed(self, name: str) -> None:
+        """The watches of the team's pods are told what this one says now."""
+        pod = self.objects[TEAM]["team", name]
+        self.version += 1
+        pod["metadata"]["resourceVersion"] = str(self.version)
+        self._happened(TEAM, "MODIFIED", pod)
+
     async def say(self, *words: str) -> Said:
         return await asyncio.to_thread(say, *words, KUBECONFIG=self.kubeconfig)
+
+    async def say_offline(self, command: str, *words: str) -> Said:
+        return await self.say(command, "--offline", *words)
 
     @property
     def kubeconfig(self) -> str:
@@ -225,4 +263,6 @@ class Cluster(ApiServer):
         if namespace == "team":
             self.objects[TEAM][namespace, name] = made
         made["metadata"] |= {"annotations": {**said, **(annotations or {})}, "creationTimestamp": created}
+        if namespace == "team":
+            self.changed(name)
         return made

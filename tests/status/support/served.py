@@ -16,7 +16,7 @@ from scheduler.serving.server import serve
 from scheduler.settings import StatusServer
 from scheduler.status.authorization import Reviews
 from scheduler.status.endpoints import Endpoints
-from scheduler.status.status_app import build_app
+from scheduler.status.status_app import bearers, build_app
 from scheduler.telemetry.metrics import Metrics
 from tests.status.support.reviewing import Reviewing
 from tests.status.support.scene import ALIAS
@@ -91,7 +91,7 @@ async def served(
         told=lambda kind, answer: metrics.status_reviews_total.labels(kind, answer).inc(),
     )
     answers = Endpoints(engine, reviews, alias=ALIAS, clock=look, operator=operator, volumes=volumes)
-    app = build_app(answers, reviews, metrics, look)
+    app = build_app(answers, bearers(reviews), metrics, look)
     async with (
         serve(app, "127.0.0.1", 0, section="status", settings=own, anonymous=True, credentials=True) as port,
         aiohttp.ClientSession() as session,

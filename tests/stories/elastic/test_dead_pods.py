@@ -17,7 +17,7 @@ EVICTED = "Evicted: The node was low on resource: memory."
 
 async def explained(jobs, plane, name: str) -> Said:
     return await asyncio.to_thread(
-        say, "explain", f"{jobs.namespace}/{name}", KUBECONFIG=str(plane.kubeconfig())
+        say, "explain", "--offline", f"{jobs.namespace}/{name}", KUBECONFIG=str(plane.kubeconfig())
     )
 
 

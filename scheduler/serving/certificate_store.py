@@ -1,10 +1,9 @@
 """Where our certificates are kept between two masters, and how they come to the server's files.
 
-Lives here: a Secret, and the renewal. Never here: what a certificate says. Where a certificate is
-configured, nothing is made or kept: its files are served as they are.
+Lives here: a Secret, and the renewal. Never here: what a certificate says.
 
 The server reads certificates from files. Those of a Secret lie in memory (/dev/shm) where there is such a place, in a
-folder that nobody else may read, and go with the process.
+folder that no other user may read, and go with the process.
 """
 
 import asyncio
@@ -12,9 +11,8 @@ import base64
 import binascii
 import os
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -22,24 +20,22 @@ import msgspec
 import structlog
 from msgspec import Struct
 
-from scheduler.elastic.rendezvous.certificates import Pair, Papers, mended
 from scheduler.errors import Conflict, KubeError, NotFound, SettingsError
-from scheduler.serving.tls import unusable
+from scheduler.serving.certificates import Pair, Papers, mended
 from scheduler.serving.token_reviews import Calls
-from scheduler.settings import RendezvousServer
 
 LOOK_EVERY: Final = 3600.0
 """Seconds between two looks at what is due; a third of a certificate's life is left then."""
 
 TRIES: Final = 5
-"""Of a write to the Secret that somebody else wrote meanwhile: another master that starts."""
+"""Of a write to the Secret that another replica, which starts too, wrote meanwhile."""
 
-MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a folder of our own is made in it, which nobody else may read
+MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a folder of our own is made in it, which no other user may read
 
 NAMES: Final = ("ca.crt", "ca.key", "tls.crt", "tls.key")
 """Of the Secret's entries; those of kubernetes.io/tls, with the authority's key beside them."""
 
-_log = structlog.get_logger("rendezvous")
+_log = structlog.get_logger("serving")
 
 
 class _Meta(Struct):
@@ -52,33 +48,43 @@ class _Secret(Struct):
 
 
 class Secret:
-    """One Secret of our own namespace, which outlives us."""
+    """One Secret of our own namespace, which outlives us.
 
-    def __init__(self, calls: Calls, namespace: str, name: str) -> None:
+    section: of the settings that name it, for errors. owner: how the certificates that are made for it are called.
+    """
+
+    def __init__(self, calls: Calls, namespace: str, name: str, *, section: str, owner: str) -> None:
         self._calls = calls
         self._folder = f"/api/v1/namespaces/{namespace}/secrets"
         self._path = f"{self._folder}/{name}"
         self._name = name
         self._namespace = namespace
         self._version: str | None = None
+        self._section = section
+        self.owner = owner
 
     async def load(self) -> Papers | None:
-        """What is kept, None where nothing is. Raises SettingsError for what is none of ours."""
+        """What is kept, None where nothing is. Raises SettingsError for what is none of ours.
+
+        A Secret without any entry keeps nothing: manifests may make it, so that no right to make one is needed.
+        """
         try:
             found = msgspec.json.decode(await self._calls.request("GET", self._path), type=_Secret)
         except NotFound:
             self._version = None
             return None
         self._version = found.metadata.resourceVersion
+        if not found.data:
+            return None
         try:
             ca, ca_key, cert, key = (base64.b64decode(found.data[name], validate=True) for name in NAMES)
         except (KeyError, binascii.Error):
             remedy = f"holds no certificates of ours ({', '.join(NAMES)}): delete it, or name another"
-            raise SettingsError("rendezvous.secret", f"{self._namespace}/{self._name}", remedy) from None
+            raise self.wrong(remedy) from None
         return Papers(Pair(ca, ca_key), Pair(cert, key))
 
     async def save(self, papers: Papers) -> bool:
-        """Keep these. False when somebody else wrote since `load`: then load again."""
+        """Keep these. False when another wrote since `load`: then load again."""
         meta = {"name": self._name, "namespace": self._namespace}
         method, path = "POST", self._folder
         if self._version is not None:
@@ -94,76 +100,70 @@ class Secret:
         self._version = msgspec.json.decode(answer, type=_Secret).metadata.resourceVersion
         return True
 
+    def wrong(self, remedy: str) -> SettingsError:
+        """What is said of a Secret that cannot be used."""
+        return SettingsError(f"{self._section}.secret", f"{self._namespace}/{self._name}", remedy)
 
-class Shown(NamedTuple):
-    """What the server shows: settings that name its files; and the authority's certificate, PEM, that workers check
-    it by.
-    """
 
-    settings: RendezvousServer
+class Files(NamedTuple):
+    """The files that the server shows, and the authority's certificate, PEM, that its clients check it by."""
+
+    cert: str
+    key: str
     authority: str
 
 
 @asynccontextmanager
-async def certified(
-    settings: RendezvousServer,
-    calls: Calls,
-    *,
-    namespace: str,
-    clock: Callable[[], float],
-) -> AsyncIterator[Shown]:
-    """Have files for the server while the context lasts, and renew them in time.
+async def certified(store: Secret, names: Sequence[str], clock: Callable[[], float]) -> AsyncIterator[Files]:
+    """Have files for a server of these names while the context lasts, and renew them in time.
 
-    namespace: our own. clock: seconds since the epoch. Raises SettingsError, and KubeError when the Secret can neither
-    be read nor made.
+    clock: seconds since the epoch. Raises SettingsError, and KubeError when the Secret can neither be read nor made.
     """
-    if settings.cert:
-        yield Shown(settings, _configured(settings))
-        return
-    store = Secret(calls, namespace, settings.secret)
-    papers = await settled(store, settings, clock())
-    memory = MEMORY if os.access(MEMORY, os.W_OK) else None
-    with tempfile.TemporaryDirectory(prefix="gangwright-", dir=memory) as folder:
+    papers = await settled(store, names, clock())
+    with private_folder() as folder:
         place = Path(folder)
         written(place, papers)
-        keeper = asyncio.create_task(_keep(store, settings, place, papers, clock))
+        keeper = asyncio.create_task(_keep(store, names, place, papers, clock))
         try:
-            files = replace(settings, cert=str(place / "tls.crt"), key=str(place / "tls.key"))
-            yield Shown(files, papers.authority.cert.decode())
+            yield Files(str(place / "tls.crt"), str(place / "tls.key"), papers.authority.cert.decode())
         finally:
             keeper.cancel()
             with suppress(asyncio.CancelledError):
                 await keeper
 
 
-async def settled(
-    store: Secret, settings: RendezvousServer, now: float, served: Papers | None = None
-) -> Papers:
-    """What is kept, mended where something is missing or due. Raises SettingsError for what is kept and none of
-    ours.
+def private_folder() -> tempfile.TemporaryDirectory[str]:
+    """A folder that no other user may read; in memory, where a file system that is read-only leaves that alone."""
+    memory = MEMORY if os.access(MEMORY, os.W_OK) else None
+    return tempfile.TemporaryDirectory(prefix="gangwright-", dir=memory)
 
-    served: what workers know us by already. It is kept again where nothing is kept any more: under another authority
+
+async def settled(store: Secret, names: Sequence[str], now: float, served: Papers | None = None) -> Papers:
+    """What is kept, made again where something is missing or due. Raises SettingsError for what is none of ours.
+
+    served: what clients know us by already. It is kept again where nothing is kept any more: under another authority
     they would believe us no more.
     """
     for _ in range(TRIES):
         found = await store.load()
         try:
-            papers = mended(found or served, settings.names, now)
+            papers = mended(found or served, names, now, store.owner)
         except (ValueError, TypeError) as error:
-            remedy = f"holds certificates that cannot be read ({type(error).__name__}): delete them"
-            raise SettingsError("rendezvous.secret", settings.secret, remedy) from None
+            raise store.wrong(
+                f"holds certificates that cannot be read ({type(error).__name__}): delete them"
+            ) from None
         if papers is found or await store.save(papers):
             return papers
-    raise SettingsError("rendezvous.secret", settings.secret, "is written by somebody else all the time")
+    raise store.wrong("is written by another program all the time: name a Secret of its own")
 
 
 async def _keep(
-    store: Secret, settings: RendezvousServer, place: Path, papers: Papers, clock: Callable[[], float]
+    store: Secret, names: Sequence[str], place: Path, papers: Papers, clock: Callable[[], float]
 ) -> None:
     while True:
         await asyncio.sleep(LOOK_EVERY)
         try:
-            papers = await settled(store, settings, clock(), papers)
+            papers = await settled(store, names, clock(), papers)
             written(place, papers)
         except (KubeError, SettingsError, OSError) as error:
             _log.warning("certificates could not be renewed", error=str(error))
@@ -177,13 +177,3 @@ def written(place: Path, papers: Papers) -> None:
             fresh.touch(0o600)
             fresh.write_bytes(content)
             fresh.replace(file)
-
-
-def _configured(settings: RendezvousServer) -> str:
-    try:
-        text = Path(settings.ca).read_text(encoding="ascii")
-    except (OSError, ValueError) as error:
-        raise SettingsError("rendezvous.ca", settings.ca, unusable(error)) from None
-    if "BEGIN CERTIFICATE" not in text:
-        raise SettingsError("rendezvous.ca", settings.ca, "must hold a certificate, PEM")
-    return text

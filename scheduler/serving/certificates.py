@@ -1,7 +1,7 @@
 """The certificates that we make ourselves where none is configured: an authority, and a server's that it signed.
 
-Lives here: X.509, and when something is due. Never here: where it is kept. Workers know the authority for as long as
-they run, so it lives for ten years; it is signed again with the same key in time, and who knows the old certificate
+Lives here: X.509, and when something is due. Never here: where it is kept. Workers of elastic jobs know the authority
+for as long as they run, so it lives for ten years; it is signed again with the same key in time, and who knows the old certificate
 goes on believing what that key signs.
 
 Why the library `cryptography`: the standard library signs nothing, and a DER writer of our own would be the last thing
@@ -21,7 +21,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 AUTHORITY_LIFE: Final = dt.timedelta(days=3650)
 SERVER_LIFE: Final = dt.timedelta(days=90)
-"""Short, because it is renewed by itself; long enough that nobody notices a master that stood still for a month."""
+"""Short, because it is renewed by itself; long enough that a program may stand still for a month."""
 
 EARLY: Final = dt.timedelta(minutes=5)
 """Certificates begin in the past, for the clocks of other machines."""
@@ -44,23 +44,23 @@ class Papers(NamedTuple):
     server: Pair
 
 
-def mended(found: Papers | None, names: Sequence[str], now: float) -> Papers:
+def mended(found: Papers | None, names: Sequence[str], now: float, owner: str) -> Papers:
     """These papers, with everything made again that is missing, due, or good for other names; the same object when
     nothing is.
 
-    names: DNS names and addresses of the server. now: seconds since the epoch. Raises ValueError for papers that are
-    none.
+    names: DNS names and addresses of the server. now: seconds since the epoch. owner: the common name of the authority.
+    Raises ValueError for papers that are none.
     """
     moment = dt.datetime.fromtimestamp(now, dt.UTC)
     if found is None:
-        authority = _authority(ec.generate_private_key(ec.SECP256R1()), moment)
-        return Papers(authority, _server(authority, names, moment))
+        authority = _authority(ec.generate_private_key(ec.SECP256R1()), moment, owner)
+        return Papers(authority, _server(authority, names, moment, owner))
     authority = found.authority
     if _due(x509.load_pem_x509_certificate(authority.cert), moment):
-        authority = _authority(_key(authority.key), moment)
+        authority = _authority(_key(authority.key), moment, owner)
     if authority is found.authority and _fits(found, names, moment):
         return found
-    return Papers(authority, _server(authority, names, moment))
+    return Papers(authority, _server(authority, names, moment, owner))
 
 
 def _fits(papers: Papers, names: Sequence[str], moment: dt.datetime) -> bool:
@@ -83,17 +83,17 @@ def _due(certificate: x509.Certificate, moment: dt.datetime) -> bool:
     return not begin <= moment < begin + (end - begin) * DUE
 
 
-def _authority(key: ec.EllipticCurvePrivateKey, moment: dt.datetime) -> Pair:
-    name = _name("gangwright-elastic")
+def _authority(key: ec.EllipticCurvePrivateKey, moment: dt.datetime, owner: str) -> Pair:
+    name = _name(owner)
     return _signed(_builder(name, key, moment, AUTHORITY_LIFE, signs=True).issuer_name(name), key, key)
 
 
-def _server(authority: Pair, names: Sequence[str], moment: dt.datetime) -> Pair:
+def _server(authority: Pair, names: Sequence[str], moment: dt.datetime, owner: str) -> Pair:
     key, signer = ec.generate_private_key(ec.SECP256R1()), x509.load_pem_x509_certificate(authority.cert)
     life = min(SERVER_LIFE, signer.not_valid_after_utc - moment)
     alternatives = x509.SubjectAlternativeName([_general(name) for name in names])
     builder = (
-        _builder(_name("gangwright-elastic master"), key, moment, life, signs=False)
+        _builder(_name(f"{owner} server"), key, moment, life, signs=False)
         .issuer_name(signer.subject)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .add_extension(alternatives, critical=False)

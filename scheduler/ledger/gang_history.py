@@ -1,0 +1,211 @@
+"""Gangs that ended: how long each waited and ran, what it used, and how it ended.
+
+Lives here: when a gang counts as ended, and a bounded memory of those that did. Never here: who may read it (`status`).
+
+A gang has ended when all its pods have and no owner makes more, when its last pod is gone, or when its last bound pod
+left for another gang. A gang whose last pod Gangwright evicts for another reason has not ended: its owner makes it again.
+Only the replica that acts looks at gangs, so only that one records. Another replica that takes over, or a restart,
+begins with an empty memory.
+"""
+
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from scheduler.ledger import gang_spec
+from scheduler.ledger.gang import GangRecord, Member
+from scheduler.ledger.gang_parts import Account
+from scheduler.ledger.messages import GaveWay
+from scheduler.ledger.phase import QUORUM_BOUND, State
+from scheduler.model.decision import Reason
+from scheduler.model.demand import Demand
+from scheduler.model.resources import CPU, is_device
+from scheduler.model.workload import GangKey, OwnerTraits, Phase
+
+MOST: Final = 4_096
+"""Gangs; the oldest are forgotten first."""
+
+BYTES: Final = 8 * 2**20
+"""Of memory for all of them together, by `size`: 8 MiB, which are 2,048 bytes for each of MOST. Names of 32 characters and
+one device take some 1,200. Where names are so long that an entry takes more than 2,048, fewer are kept.
+"""
+
+LONGEST: Final = 253
+"""Characters of an owner's kind and name. The API server bounds neither; Kubernetes bounds all other names here."""
+
+RESOURCES: Final = 8
+"""Resources of one gang, those it used most of first."""
+
+
+class Outcome(StrEnum):
+    """How a gang ended."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    PREEMPTED = "preempted"
+    SUSPENDED = "suspended"
+    DELETED = "deleted"
+
+
+class EndedGang(NamedTuple):
+    """A gang that ended. Times are seconds since the epoch."""
+
+    key: GangKey
+    name: str
+    """What people call it: of a gang of one the pod's name."""
+    owner: str
+    """The controller of its pods as `Kind/name`; empty where they have none."""
+    arrived: float
+    """When the first of its pods was made."""
+    began: float | None
+    """When its quorum was first bound; None: it never was."""
+    ended: float
+    used: tuple[tuple[str, float], ...]
+    """Seconds times amount, by device; of pods without a device, by thousandths of a core."""
+    outcome: Outcome
+    winner: GaveWay | None
+    """The gang it left for; None: it left for none, or that is not known."""
+
+    @property
+    def waited(self) -> float:
+        """Seconds from its first pod to the bind of its quorum, or to its end."""
+        return max(0.0, (self.ended if self.began is None else self.began) - self.arrived)
+
+    @property
+    def ran(self) -> float:
+        """Seconds from the bind of its quorum to its end."""
+        return 0.0 if self.began is None else max(0.0, self.ended - self.began)
+
+
+class GangHistory:
+    """The gangs that ended last, the oldest first."""
+
+    def __init__(self) -> None:
+        self._gangs: deque[EndedGang] = deque()
+        self._bytes = 0
+        self.since: float | None = None
+        """Every gang that ended since then is here; None: this replica has not begun to act."""
+
+    def __len__(self) -> int:
+        return len(self._gangs)
+
+    def __iter__(self) -> Iterator[EndedGang]:
+        return iter(self._gangs)
+
+    def begin(self, now: float) -> None:
+        """This replica acts from now on."""
+        self.since = now if self.since is None else self.since
+
+    def note(self, record: GangRecord, owners: Mapping[str, OwnerTraits], now: float) -> None:
+        """Take in where the gang is, each time it is looked at."""
+        account = record.account
+        if record.state is not State.LEAVING:
+            if account.arrived is None:
+                account.arrived = min(record.arrived, now)
+            if account.began is None and record.state in QUORUM_BOUND:
+                account.began, account.quorum = record.observed.since, record.whole
+        elif account.arrived is not None and is_over(record, owners):
+            members = list(record.members.values())
+            self._end(record, members, _outcome(members, account.quorum), now)
+
+    def replaced(self, record: GangRecord, members: Sequence[Member], now: float) -> None:
+        """Another run takes the gang's name over from these members."""
+        if record.account.began is not None and all(member.pod.phase.ended for member in members):
+            self._end(record, members, _outcome(members, record.account.quorum), now)
+
+    def ended(self, record: GangRecord, member: Member, now: float) -> None:
+        """A member ended: it gives its node back."""
+        self._leaves(record, member, now)
+
+    def gone(self, record: GangRecord, member: Member, now: float, *, suspended: bool) -> None:
+        """A member is gone, and about to be struck off. suspended: a Job of its gang is."""
+        if not member.pod.phase.ended:
+            self._leaves(record, member, now)
+        if len(record.members) == 1 and record.account.arrived is not None and member.evicting is None:
+            found = _outcome([member], record.account.quorum)
+            asleep = suspended and found is Outcome.DELETED
+            self._end(record, [member], Outcome.SUSPENDED if asleep else found, now)
+
+    def _leaves(self, record: GangRecord, member: Member, now: float) -> None:
+        """What it used is known now; the last that leaves for another gang ends its own."""
+        if member.pod.node is None:
+            return
+        _charge(record.account, member.pod.demand, now - _bound_at(record, member, now))
+        stays = any(other.bound for other in record.members.values() if other is not member)
+        if member.evicting is Reason.PREEMPTED and record.account.arrived is not None and not stays:
+            self._end(record, [member], Outcome.PREEMPTED, now)
+
+    def _end(self, record: GangRecord, members: Sequence[Member], outcome: Outcome, now: float) -> None:
+        """Remember how it ended. What it does from now on, under this record, is another run."""
+        account, record.account = record.account, Account()
+        name = members[0].pod.key.name if gang_spec.is_gang_of_one(record.key) else record.key.name
+        most = sorted(account.used.items(), key=lambda own: (-own[1], own[0]))[:RESOURCES]
+        self._add(
+            EndedGang(
+                record.key,
+                name,
+                _owner(members),
+                now if account.arrived is None else account.arrived,
+                account.began,
+                now,
+                tuple(most),
+                outcome,
+                record.preemption.gave_way if outcome is Outcome.PREEMPTED else None,
+            )
+        )
+
+    def _add(self, gang: EndedGang) -> None:
+        self._gangs.append(gang)
+        self._bytes += size(gang)
+        while len(self._gangs) > MOST or self._bytes > BYTES:
+            oldest = self._gangs.popleft()
+            self._bytes -= size(oldest)
+            self.since = oldest.ended
+
+
+def is_over(record: GangRecord, owners: Mapping[str, OwnerTraits]) -> bool:
+    """Its pods have all ended, and no owner that is known makes more of them."""
+    if not all(member.pod.phase.ended for member in record.members.values()):
+        return False
+    uids = {member.pod.owner.uid for member in record.members.values() if member.pod.owner is not None}
+    return not any(traits is not None and not traits.ended for traits in map(owners.get, uids))
+
+
+def size(gang: EndedGang) -> int:
+    """Bytes that it takes at most: 592 for its numbers and what holds them, 112 a resource, and its texts."""
+    texts = [*gang.key, gang.name, gang.owner, *(name for name, _ in gang.used)]
+    if gang.winner is not None:
+        texts += [*gang.winner.gang, gang.winner.name]
+    return 592 + 112 * len(gang.used) + sum(map(_text, texts))
+
+
+def _text(text: str) -> int:
+    return 64 + len(text) if text.isascii() else 96 + 4 * len(text)
+
+
+def _outcome(members: Sequence[Member], quorum: int) -> Outcome:
+    """As the pods ended that nothing deleted: enough of them well, or one of them badly."""
+    ends = Counter(member.pod.phase for member in members if not member.pod.deleting)
+    well = ends[Phase.SUCCEEDED]
+    if well and (not ends[Phase.FAILED] or well >= quorum > 0):
+        return Outcome.SUCCEEDED
+    return Outcome.FAILED if ends[Phase.FAILED] else Outcome.DELETED
+
+
+def _owner(members: Sequence[Member]) -> str:
+    owner = next((member.pod.owner for member in members if member.pod.owner is not None), None)
+    return f"{owner.kind[:LONGEST]}/{owner.name[:LONGEST]}" if owner is not None else ""
+
+
+def _bound_at(record: GangRecord, member: Member, now: float) -> float:
+    """When it was given its node, or, where that is not told, when its quorum was."""
+    if member.pod.bound_at is not None:
+        return member.pod.bound_at
+    return now if record.account.began is None else record.account.began
+
+
+def _charge(account: Account, demand: Demand, seconds: float) -> None:
+    devices = [own for own in demand.requests if is_device(own[0])]
+    for name, amount in devices or [own for own in demand.requests if own[0] == CPU]:
+        account.used[name] = account.used.get(name, 0.0) + amount * max(0.0, seconds)
