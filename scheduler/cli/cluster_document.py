@@ -143,11 +143,10 @@ async def _leader(client: Client) -> str:
     return lease.spec.holder.rpartition("_")[0]
 
 
-async def policy(client: Client, file: Path | None, *, said: bool = True) -> Policy:
-    """The policy of the file, or of the cluster's Gangwright; the defaults where that cannot be read.
+async def policy(client: Client, file: Path | None) -> Policy:
+    """The policy of the file, or of the cluster's Gangwright; the defaults where that cannot be read, which is said.
 
-    said: whether it is noted that they are assumed, as the answer hangs on them. The caller's own environment variables
-    change none of them: they are not the service's.
+    The caller's own environment variables change none of them: they are not the service's.
     """
     if file is not None:
         return load(file, environ={}, warn=screen.note).policy
@@ -160,10 +159,9 @@ async def policy(client: Client, file: Path | None, *, said: bool = True) -> Pol
     if own:
         newest = max(own, key=lambda each: each.metadata.creation_timestamp or "")
         return load(text=newest.data.get("settings.yaml", ""), environ={}, warn=screen.note).policy
-    if said:
-        screen.note(
-            f"the cluster's settings of Gangwright are not known ({why}): defaults assumed, see --settings"
-        )
+    screen.note(
+        f"the cluster's settings of Gangwright are not known ({why}): defaults assumed, see --settings"
+    )
     return Policy()
 
 

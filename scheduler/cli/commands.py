@@ -88,13 +88,13 @@ TABLE: Final = (
         "kubectl cordon node-1",
         "gangwright drain node-1 --wait --timeout 30m",
     )),
-    Row("defrag", "defrag", "defrag", PEOPLE, "Show, or make, moves that give the first waiting gang room.", (
+    Row("defrag", "defrag", "defrag", PEOPLE, "Show moves that give the first waiting gang its room.", (
         "gangwright defrag",
         "gangwright defrag --yes",
     )),
-    Row("ui", "ui", "ui", PEOPLE, "Open the status page in a browser, as you.", (
+    Row("ui", "ui", "ui", PEOPLE, "Open the status page in a browser.", (
         "gangwright ui",
-        "gangwright ui --no-browser",
+        "gangwright ui --no-browser --context prod",
     )),
     Row("snapshot", "snapshot_command", "snapshot", PEOPLE, "Write the scheduling state as JSON, for simulate.", (
         "gangwright snapshot > s.json",

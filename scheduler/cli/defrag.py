@@ -20,16 +20,16 @@ def defrag(
     server: Server = "",
     offline: Offline = False,
 ) -> None:
-    """Show, or make, moves that give the first waiting gang room.
+    """Show moves that give the first waiting gang its room.
 
     Only gangs move whose owners make lost pods again at no cost, and only onto seats that exist. With --yes the status
     service evicts their pods, with your rights. It keeps the seats of all of them, and those of the gang that waits.
 
     Ends with 0 when no gang waits for room, or the moves are found. Ends with 1 when no moves help.
     """
-    reach = Reach(kubeconfig, context, settings, server, offline)
     if yes and offline:
         raise SettingsError("--yes", "--offline", "the status service makes the moves: leave out --offline")
+    reach = Reach(kubeconfig, context, settings, server, offline)
     answer = _worked_out(reach) if reach.is_offline() else _asked(reach, dry_run=dry_run or not yes)
     if not screen.document(answer, output):
         _show(answer)
@@ -41,11 +41,7 @@ def _asked(reach: Reach, *, dry_run: bool) -> DefragAnswer:
     """What the status service says, and does unless it is a dry run."""
     from scheduler.cli.status_client import StatusClient
 
-    remote = StatusClient(reach)
-    answer = remote.defrag(dry_run=dry_run)
-    for text in remote.notes():
-        screen.note(text)
-    return answer
+    return StatusClient(reach).defrag(dry_run=dry_run)
 
 
 def _worked_out(reach: Reach) -> DefragAnswer:

@@ -211,7 +211,9 @@ def explain(
         raise typer.Exit(NO)
     if screen.document(found, output):
         return
-    tell(found, answers.now, answers.seats(inside, name), _elastic(reach, inside, name))
+    kind, _, owner = (found.gang.owner or "").partition("/")
+    elastic = _elastic(reach, inside, owner) if kind == "ElasticJob" else None
+    tell(found, answers.now, answers.seats(inside, name), elastic)
     if not _warn(answers) and offline and _is_overdue(found.gang):
         screen.note(f"there is room, and nothing happened for {span(found.gang.wait_seconds)}: {_WHY_NOT}")
 
@@ -369,6 +371,9 @@ def _facts(found: GangDetail, now: float) -> Iterator[tuple[str, str]]:
     yield "placement", f"{wishes.strategy}, {wishes.level}, {'required' if wishes.required else 'preferred'}"
     if wishes.expected_runtime is not None:
         yield "expected to run", span(wishes.expected_runtime)
+    if wishes.max_runtime is not None:
+        left = f", ended in {span(max(0.0, found.ends_by - now))}" if found.ends_by is not None else ""
+        yield "may run", f"{span(wishes.max_runtime)} at most{left}"
     if found.deadline is not None:
         yield "must be bound", f"within {span(found.deadline - now)}"
     if found.not_before is not None:

@@ -12,7 +12,7 @@ from scheduler.cli import screen
 from scheduler.cli.gangs import source
 from scheduler.cli.options import Context, Form, Kubeconfig, Offline, Reach, Server, Settings, Shown
 from scheduler.model.resources import CPU, MEMORY, NATIVE, is_bytes
-from scheduler.status.schemas import NodeRow
+from scheduler.status.node_schemas import NodeRow
 
 GIB: Final = 2**30
 FILL: Final = "·▁▂▃▄▅▆▇█"

@@ -23,7 +23,7 @@ from scheduler.model.queueing import Estimate
 from scheduler.model.workload import GangKey
 from scheduler.placement.scoring import fragmentation
 from scheduler.replay import DecisionTrace, Document, judge, stand
-from scheduler.status import accounting, gang_views, node_views, schemas, share_views
+from scheduler.status import accounting, gang_views, node_schemas, node_views, schemas, share_views
 from scheduler.status.authorization import Sight, aliases
 from scheduler.status.gang_views import UNASKED, Outlook, Page, at_once
 from scheduler.status.operator_api import would_leave
@@ -36,7 +36,7 @@ QUESTIONS: Final = 1_000
 """Questions that a forecast may ask: a second or two on a cluster of a thousand nodes. Somebody waits for it, so those
 far back in a long queue are told nothing; the status service takes its time and tells them more."""
 
-FORGOTTEN: Final = "only the status service remembers gangs that ended: ask it, with --server pod or a URL"
+FORGOTTEN: Final = "only the status service remembers gangs that ended: leave out --offline"
 
 AT_ONCE: Final = "there is room for it now"
 
@@ -119,7 +119,7 @@ class OfflineAnswers:
             victims=self.victims(record.key),
         )
 
-    def nodes(self) -> schemas.NodeList:
+    def nodes(self) -> node_schemas.NodeList:
         """All nodes, by name, and who is on them."""
         return at_once(node_views.nodes(self.standing, EVERYTHING, ALL))
 

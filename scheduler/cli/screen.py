@@ -17,7 +17,8 @@ from rich.table import Table
 from rich.text import Text
 
 from scheduler.cli.options import Form
-from scheduler.status.schemas import Behind, Tenant, VictimRow
+from scheduler.status.node_schemas import Tenant
+from scheduler.status.schemas import Behind, VictimRow
 
 UNITS: Final = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
 

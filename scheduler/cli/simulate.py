@@ -36,6 +36,7 @@ from scheduler.clock import steady
 from scheduler.errors import SettingsError
 from scheduler.ledger.phase import State
 from scheduler.model.decision import TEXT, Place, Reason, Refuse
+from scheduler.model.policy import Policy
 from scheduler.model.workload import GangKey, Pod, PodKey, Uid
 from scheduler.replay import Document
 from scheduler.status import gang_views
@@ -123,8 +124,10 @@ def simulate(
         return
     things = manifest_pods.read(file)
     inside = reach.namespace(namespace or ("" if taken is None else "default"))
+    remote = StatusClient(reach) if asks else None
     if taken is None:
-        document, wanted = asyncio.run(_live(things, inside, reach, asks=asks))
+        policy = remote.policy() if remote is not None else None
+        document, wanted = asyncio.run(_live(things, inside, reach, policy))
     else:
         document = snapshot_command.load(taken)
         reading = Reading(document.policy, document.taken)
@@ -132,8 +135,7 @@ def simulate(
     tell(wanted)
     if not wanted.made:  # nothing can be answered
         raise typer.Exit(WRONG)
-    if asks:
-        remote = StatusClient(reach)
+    if remote is not None:
         said, rest = _there(wanted, partial(_known, remote))
         said |= {
             key: _answered(key, trial, remote.simulate(trial))
@@ -151,11 +153,16 @@ def simulate(
     _show(_certain(wanted, said), output, answers if trace else None, notes)
 
 
-async def _live(things: list[Thing], namespace: str, reach: Reach, *, asks: bool) -> tuple[Document, Wish]:
-    """The cluster, and what is wished. asks: the service, so that no more is read than the wish needs."""
+async def _live(
+    things: list[Thing], namespace: str, reach: Reach, policy: Policy | None
+) -> tuple[Document, Wish]:
+    """The cluster, and what is wished. policy: that of the service, which knows the rest; None: all of it is read here."""
     async with await reach.client() as client:
-        policy = await cluster_document.policy(client, reach.settings, said=not asks)
-        reading = Reading(policy, steady()) if asks else await cluster_document.read(client, policy)
+        if policy is None:
+            chosen = await cluster_document.policy(client, reach.settings)
+            reading = await cluster_document.read(client, chosen)
+        else:
+            reading = Reading(policy, steady())
         document = reading.document()
         resolved = await with_runtimes(client, things, namespace)
         return document, wish(resolved, namespace, reading, await priorities(client), document.taken)

@@ -11,7 +11,7 @@ import asyncio
 import json
 import ssl
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -23,10 +23,13 @@ from scheduler.clock import steady
 from scheduler.errors import GangwrightError, SettingsError, shortened
 from scheduler.kube.credentials import Access, find_access
 from scheduler.kube.http_connection import Answer, HttpConnection, api_server, refused
-from scheduler.status import accounting, schemas
+from scheduler.status import accounting, node_schemas, schemas
 from scheduler.status.api_group import API_PREFIX, REPLICA, Standing
 from scheduler.status.move_schemas import DefragAnswer, DefragRequest
 from scheduler.status.schemas import TrialRequest
+
+if TYPE_CHECKING:
+    from scheduler.model.policy import Policy
 
 T = TypeVar("T")
 Part = TypeVar("Part", bound=msgspec.Struct)
@@ -134,15 +137,15 @@ class StatusClient:
                 return None
             raise
 
-    def nodes(self) -> schemas.NodeList:
+    def nodes(self) -> node_schemas.NodeList:
         """All nodes, by name."""
-        pages = self._pages("/v1/nodes", {}, schemas.NodeList)
+        pages = self._pages("/v1/nodes", {}, node_schemas.NodeList)
         every = [row for page in pages for row in page.nodes]
         return msgspec.structs.replace(pages[0], nodes=every, next=None)
 
     def fragmentation(self) -> dict[str, float]:
         """By resource, where a gang asks for it."""
-        found = self._one("GET", "/v1/cluster", schemas.ClusterStatus)
+        found = self._one("GET", "/v1/cluster", node_schemas.ClusterStatus)
         return {own.name: own.fragmentation for own in found.resources if own.fragmentation is not None}
 
     def shares(self) -> accounting.ShareList:
@@ -153,6 +156,15 @@ class StatusClient:
         """The last gangs that ended, of one namespace or of all."""
         words = {"limit": str(limit), **({} if namespace is None else {"namespace": namespace})}
         return self._one("GET", f"/v1/history?{urlencode(words)}", accounting.HistoryList)
+
+    def policy(self) -> "Policy":
+        """Which pods the service places, and which levels its nodes have; of all else the defaults."""
+        from scheduler.model.cluster import Level  # late: it loads numpy
+        from scheduler.model.policy import Policy
+
+        found = self._one("GET", "/v1/cluster", node_schemas.ClusterStatus)
+        levels = tuple(Level(name, found.level_labels[name]) for name in reversed(found.levels))
+        return Policy(scheduler_names=frozenset(found.scheduler_names), levels=levels)
 
     def seats(self, _namespace: str, _name: str) -> dict[str, str]:
         """No gang waits for seats that are there: they are given at once."""

@@ -60,10 +60,10 @@ def ui(
     kubeconfig: Kubeconfig = "",
     context: Context = "",
 ) -> None:
-    """Open the status page in a browser, as you.
+    """Open the status page in a browser.
 
     The page is served on this machine, until Ctrl-C, to the browser that has the URL. It asks the status service through
-    the API server, and shows what you may see.
+    the API server, with the credentials of your kubeconfig, and shows what you may see.
     """
     try:
         asyncio.run(_serve(Reach(kubeconfig, context), browser=not no_browser))

@@ -19,13 +19,10 @@ from scheduler.model.decision import Reason
 from scheduler.model.preemption_units import By, Kind, Unit
 from scheduler.model.queueing import Estimate, Stay
 from scheduler.model.workload import GangKey, GiveWay, Pod, gang_of_one
-from scheduler.placement.reservation import expected_ends
+from scheduler.placement.reservation import at_the_latest, expected_ends
 
 SOON: Final = 30.0
 """Seconds that a pod on its way out is taken to need: the usual grace period."""
-
-FOREVER: Final = frozenset({"ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController"})
-"""Kinds of owners whose pods do not end by themselves."""
 
 SEATED: Final = QUORUM_BOUND | {State.HELD}
 """Gangs whose end can be told: one that lacks members may wait for them without end."""
@@ -123,8 +120,10 @@ class PreemptionCandidates:
         since = record.observed.since
         ends_for = (since, self._ledger.runtimes.version(record.key.namespace))
         if since is None or views.ends_for != ends_for:
-            ends = observed_runs.expect(self._ledger, record).after(now if since is None else since)
-            views.stay, views.ends_for = replace(views.stay, ends=ends), ends_for
+            began, limit = now if since is None else since, observed_runs.limit(record)
+            ends = observed_runs.expect(self._ledger, record).after(began)
+            latest = float("inf") if limit is None else began + limit
+            views.stay, views.ends_for = replace(views.stay, ends=ends, latest=latest), ends_for
         return views.stay
 
     def leaving(self, snapshot: Snapshot, now: float) -> tuple[Stay, ...]:
@@ -160,7 +159,8 @@ class PreemptionCandidates:
     ) -> tuple[Unit, ...]:
         """Those of them that are expected to be there still at `start`: their room is not counted on before."""
         stays = self.stays(snapshot, now)
-        ends = expected_ends(np.array([stay.ends.middle for stay in stays], dtype=np.float64), now)
+        middles = np.array([stay.ends.middle for stay in stays], dtype=np.float64)
+        ends = at_the_latest(expected_ends(middles, now), stays, now)
         gone = {stay.key for stay, end in zip(stays, ends.tolist(), strict=True) if end <= start}
         return tuple(unit for unit in units if unit.gang not in gone)
 
@@ -227,7 +227,7 @@ def _seated(member: Member) -> bool:
 def _ends_by_itself(record: GangRecord) -> bool:
     if isinstance(record.spec, Spec) and record.spec.wish.expected_runtime is not None:
         return True
-    return observed_runs.kind(record) not in FOREVER
+    return observed_runs.limit(record) is not None or observed_runs.kind(record) not in observed_runs.FOREVER
 
 
 BLOCKED: Final = frozenset({Reason.NO_ROOM, Reason.NO_DOMAIN, Reason.RESERVED})

@@ -57,10 +57,15 @@ def born(record: GangRecord, owners: Mapping[str, OwnerTraits]) -> float:
 def way(record: GangRecord, owners: Mapping[str, OwnerTraits]) -> GiveWay:
     """How it gives way: suspended where it asks for that and one Job owns all of it, else evicted."""
     wish = record.spec.wish.give_way if isinstance(record.spec, Spec) else None
+    suspends = wish is GiveWay.SUSPEND and job_of(record, owners) is not None
+    return GiveWay.SUSPEND if suspends else GiveWay.EVICT
+
+
+def job_of(record: GangRecord, owners: Mapping[str, OwnerTraits]) -> OwnerTraits | None:
+    """The one Job that owns all of it; None: there is none."""
     owned = {m.pod.owner.uid if m.pod.owner else "" for m in record.live()}
     traits = owners.get(next(iter(owned), "")) if len(owned) == 1 else None
-    suspends = wish is GiveWay.SUSPEND and traits is not None and traits.suspends
-    return GiveWay.SUSPEND if suspends else GiveWay.EVICT
+    return traits if traits is not None and traits.suspends else None
 
 
 def leaves_alone(record: GangRecord, registry: Registry) -> bool:

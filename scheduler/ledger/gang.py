@@ -6,7 +6,16 @@ from enum import IntEnum
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
-from scheduler.ledger.gang_parts import Account, Backoff, BindLimit, Health, ObservedRun, Pinning, Preemption
+from scheduler.ledger.gang_parts import (
+    Account,
+    Backoff,
+    BindLimit,
+    Health,
+    ObservedRun,
+    Pinning,
+    Preemption,
+    RuntimeLimit,
+)
 from scheduler.ledger.messages import Failure, Mishap, Notice, Overlooked
 from scheduler.ledger.verdict import Verdict
 from scheduler.model.cluster import Mask
@@ -264,7 +273,9 @@ class GangRecord:
     backoff: Backoff = field(default_factory=Backoff)
     bind_limit: BindLimit = field(default_factory=BindLimit)
     preemption: Preemption = field(default_factory=Preemption)
-    account: Account = field(default_factory=Account)
+    account: Account | None = None
+    """None: it was not looked at while a pod of it lived, since it began or ended last."""
+    runtime_limit: RuntimeLimit = field(default_factory=RuntimeLimit)
     pulse: int = 0
     """Grows whenever the gang is looked at: what was made of it before may be stale."""
     faults: int = 0
@@ -320,7 +331,8 @@ class GangRecord:
             backoff=replace(self.backoff),
             bind_limit=replace(self.bind_limit),
             preemption=replace(self.preemption),
-            account=replace(self.account, used=dict(self.account.used)),
+            account=replace(self.account) if self.account is not None else None,
+            runtime_limit=replace(self.runtime_limit),
         )
 
     def live(self) -> list[Member]:

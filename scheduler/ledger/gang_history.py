@@ -3,7 +3,8 @@
 Lives here: when a gang counts as ended, and a bounded memory of those that did. Never here: who may read it (`status`).
 
 A gang has ended when all its pods have and no owner makes more, when its last pod is gone, or when its last bound pod
-left for another gang. A gang whose last pod Gangwright evicts for another reason has not ended: its owner makes it again.
+left for another gang or for its `max-runtime`. A gang whose last pod Gangwright evicts for another reason has not ended:
+its owner makes it again.
 Only the replica that acts looks at gangs, so only that one records. Another replica that takes over, or a restart,
 begins with an empty memory.
 """
@@ -19,9 +20,8 @@ from scheduler.ledger.gang_parts import Account
 from scheduler.ledger.messages import GaveWay
 from scheduler.ledger.phase import QUORUM_BOUND, State
 from scheduler.model.decision import Reason
-from scheduler.model.demand import Demand
 from scheduler.model.resources import CPU, is_device
-from scheduler.model.workload import GangKey, OwnerTraits, Phase
+from scheduler.model.workload import GangKey, OwnerTraits, Phase, Pod
 
 MOST: Final = 4_096
 """Gangs; the oldest are forgotten first."""
@@ -44,8 +44,16 @@ class Outcome(StrEnum):
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     PREEMPTED = "preempted"
+    RUNTIME_EXCEEDED = "runtime exceeded"
     SUSPENDED = "suspended"
     DELETED = "deleted"
+
+
+_EVICTED: Final = {
+    Reason.PREEMPTED: Outcome.PREEMPTED,
+    Reason.RUNTIME_EXCEEDED: Outcome.RUNTIME_EXCEEDED,
+}
+"""How a gang ended of which the last bound pod was evicted for this. After any other eviction it goes on."""
 
 
 class EndedGang(NamedTuple):
@@ -99,20 +107,21 @@ class GangHistory:
 
     def note(self, record: GangRecord, owners: Mapping[str, OwnerTraits], now: float) -> None:
         """Take in where the gang is, each time it is looked at."""
-        account = record.account
         if record.state is not State.LEAVING:
-            if account.arrived is None:
-                account.arrived = min(record.arrived, now)
+            account = record.account = record.account or Account(min(record.arrived, now))
             if account.began is None and record.state in QUORUM_BOUND:
                 account.began, account.quorum = record.observed.since, record.whole
-        elif account.arrived is not None and is_over(record, owners):
+        elif record.account is not None and is_over(record, owners):
             members = list(record.members.values())
-            self._end(record, members, _outcome(members, account.quorum), now)
+            self._end(record, members, _outcome(members, record.account.quorum), now)
 
     def replaced(self, record: GangRecord, members: Sequence[Member], now: float) -> None:
         """Another run takes the gang's name over from these members."""
-        if record.account.began is not None and all(member.pod.phase.ended for member in members):
-            self._end(record, members, _outcome(members, record.account.quorum), now)
+        account = record.account
+        if account is None or account.began is None:
+            return
+        if all(member.pod.phase.ended for member in members):
+            self._end(record, members, _outcome(members, account.quorum), now)
 
     def ended(self, record: GangRecord, member: Member, now: float) -> None:
         """A member ended: it gives its node back."""
@@ -122,38 +131,36 @@ class GangHistory:
         """A member is gone, and about to be struck off. suspended: a Job of its gang is."""
         if not member.pod.phase.ended:
             self._leaves(record, member, now)
-        if len(record.members) == 1 and record.account.arrived is not None and member.evicting is None:
+        if len(record.members) == 1 and record.account is not None and member.evicting is None:
             found = _outcome([member], record.account.quorum)
-            asleep = suspended and found is Outcome.DELETED
-            self._end(record, [member], Outcome.SUSPENDED if asleep else found, now)
+            if found is Outcome.DELETED:
+                told = record.runtime_limit.told
+                exceeded = told is not None and told[0] is Reason.RUNTIME_EXCEEDED
+                gone = Outcome.SUSPENDED if suspended else Outcome.DELETED
+                found = Outcome.RUNTIME_EXCEEDED if exceeded else gone
+            self._end(record, [member], found, now)
 
     def _leaves(self, record: GangRecord, member: Member, now: float) -> None:
-        """What it used is known now; the last that leaves for another gang ends its own."""
-        if member.pod.node is None:
+        """What it used is known now. The last that was evicted for good ends its gang."""
+        if record.account is None or member.pod.node is None:
             return
-        _charge(record.account, member.pod.demand, now - _bound_at(record, member, now))
-        stays = any(other.bound for other in record.members.values() if other is not member)
-        if member.evicting is Reason.PREEMPTED and record.account.arrived is not None and not stays:
-            self._end(record, [member], Outcome.PREEMPTED, now)
+        _charge(record.account, member.pod, now)
+        outcome = _EVICTED.get(member.evicting) if member.evicting is not None else None
+        if outcome is not None:
+            others = (other for other in record.members.values() if other is not member)
+            if not any(other.bound for other in others):
+                self._end(record, [member], outcome, now)
 
     def _end(self, record: GangRecord, members: Sequence[Member], outcome: Outcome, now: float) -> None:
         """Remember how it ended. What it does from now on, under this record, is another run."""
-        account, record.account = record.account, Account()
+        account, record.account = record.account, None
+        if account is None:
+            return
         name = members[0].pod.key.name if gang_spec.is_gang_of_one(record.key) else record.key.name
-        most = sorted(account.used.items(), key=lambda own: (-own[1], own[0]))[:RESOURCES]
-        self._add(
-            EndedGang(
-                record.key,
-                name,
-                _owner(members),
-                now if account.arrived is None else account.arrived,
-                account.began,
-                now,
-                tuple(most),
-                outcome,
-                record.preemption.gave_way if outcome is Outcome.PREEMPTED else None,
-            )
-        )
+        most = sorted(account.used, key=lambda own: (-own[1], own[0]))[:RESOURCES]
+        winner = record.preemption.gave_way if outcome is Outcome.PREEMPTED else None
+        arrived, began, owner = account.arrived, account.began, _owner(members)
+        self._add(EndedGang(record.key, name, owner, arrived, began, now, tuple(most), outcome, winner))
 
     def _add(self, gang: EndedGang) -> None:
         self._gangs.append(gang)
@@ -198,14 +205,12 @@ def _owner(members: Sequence[Member]) -> str:
     return f"{owner.kind[:LONGEST]}/{owner.name[:LONGEST]}" if owner is not None else ""
 
 
-def _bound_at(record: GangRecord, member: Member, now: float) -> float:
-    """When it was given its node, or, where that is not told, when its quorum was."""
-    if member.pod.bound_at is not None:
-        return member.pod.bound_at
-    return now if record.account.began is None else record.account.began
-
-
-def _charge(account: Account, demand: Demand, seconds: float) -> None:
-    devices = [own for own in demand.requests if is_device(own[0])]
-    for name, amount in devices or [own for own in demand.requests if own[0] == CPU]:
-        account.used[name] = account.used.get(name, 0.0) + amount * max(0.0, seconds)
+def _charge(account: Account, pod: Pod, now: float) -> None:
+    """A pod gives its node back. Where it does not say since when it had it, it is since its gang was bound."""
+    since = pod.bound_at if pod.bound_at is not None else account.began
+    seconds = max(0.0, now - since) if since is not None else 0.0
+    devices = [own for own in pod.demand.requests if is_device(own[0])]
+    used = dict(account.used)
+    for name, amount in devices or [own for own in pod.demand.requests if own[0] == CPU]:
+        used[name] = used.get(name, 0.0) + amount * seconds
+    account.used = tuple(used.items())

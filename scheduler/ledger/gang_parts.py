@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from scheduler.ledger.messages import GaveWay
 from scheduler.ledger.runtimes import Reach, Run
+from scheduler.model.decision import Reason
 from scheduler.model.workload import Uid
 
 UNASKED = Reach()
@@ -67,13 +68,13 @@ class ObservedRun:
 class Account:
     """What it had so far, for the history of gangs that ended. Written by `gang_history`."""
 
-    arrived: float | None = None
-    """When the first of its pods was made, in seconds since the epoch; None: it was not looked at while a pod lived."""
+    arrived: float
+    """When the first of its pods was made, in seconds since the epoch."""
     began: float | None = None
     """When its quorum was first bound."""
     quorum: int = 0
     """Members of its quorum then."""
-    used: dict[str, float] = field(default_factory=dict)
+    used: tuple[tuple[str, float], ...] = ()
     """Seconds times amount, by device, of its pods that gave their nodes back."""
 
 
@@ -105,3 +106,19 @@ class Preemption:
     """Kept in memory alone; what its pods say of it outlives a restart."""
     spared: dict[Uid, float] = field(default_factory=dict)
     """Victims that would not go, and until when they are not asked again."""
+
+
+@dataclass(slots=True)
+class RuntimeLimit:
+    """The end that its max-runtime sets. Written by `runtime_limit`."""
+
+    told: tuple[Reason, float] | None = None
+    """What people were told last, and of which end."""
+    suspend_again: float = float("-inf")
+    """When its Job is suspended, or suspended once more."""
+    look_at: float = float("inf")
+    """When time alone calls for a warning, or for the end."""
+    exceeded: float | None = None
+    """The max-runtime in seconds for which it was ended, while pods of it may come again."""
+    makers: frozenset[str] = frozenset()
+    """Uids of the controllers whose pods were evicted for it: what they make next is not seated."""

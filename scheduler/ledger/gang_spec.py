@@ -12,10 +12,13 @@ from typing import Final
 from scheduler.ledger.gang import GangRecord, Spec, arrival
 from scheduler.ledger.messages import Overlooked
 from scheduler.model.decision import Reason, Refuse
+from scheduler.model.durations import written
 from scheduler.model.policy import Policy
 from scheduler.model.workload import Complaint, GangKey, Group, Membership, Pod, Wish, gang_of_one
 
 SINGLE: Mapping[str, int] = {"": 1}
+
+MAX_RUNTIME: Final = "gangwright.io/max-runtime"
 
 
 def gang_key(pod: Pod) -> GangKey:
@@ -30,7 +33,26 @@ def is_gang_of_one(key: GangKey) -> bool:
 def spec(
     record: GangRecord, groups: Mapping[tuple[str, GangKey], Group], policy: Policy
 ) -> Spec | Refuse | Reason:
-    """What the gang says of itself; Refuse where it contradicts itself; a Reason while something is missing."""
+    """What the gang says of itself; Refuse where it contradicts itself, or was ended for what it says; a Reason while
+    something is missing.
+    """
+    said = _said(record, groups, policy)
+    limit, span = record.runtime_limit, said.wish.max_runtime if isinstance(said, Spec) else None
+    if span is None or limit.exceeded is None or span > limit.exceeded:
+        return said
+    if not any(m.pod.owner is not None and m.pod.owner.uid in limit.makers for m in record.live()):
+        return said
+    return Refuse(
+        Reason.RUNTIME_EXCEEDED,
+        MAX_RUNTIME,
+        written(span),
+        "write a longer time, or remove it, to run it again",
+    )
+
+
+def _said(
+    record: GangRecord, groups: Mapping[tuple[str, GangKey], Group], policy: Policy
+) -> Spec | Refuse | Reason:
     members = sorted(record.live(), key=arrival)
     for member in members:
         for complaint in member.pod.complaints:
@@ -113,6 +135,7 @@ _SPOKEN: Final[tuple[tuple[str, str, Callable[[Membership], object]], ...]] = (
     ("required", "gangwright.io/level-required", lambda m: m.wish.required),
     ("timeout", "gangwright.io/timeout", lambda m: m.wish.timeout),
     ("start_timeout", "gangwright.io/start-timeout", lambda m: m.wish.start_timeout),
+    ("max_runtime", MAX_RUNTIME, lambda m: m.wish.max_runtime),
     ("pin", "gangwright.io/pin", lambda m: m.wish.pin),
     ("on_member_loss", "gangwright.io/on-member-loss", lambda m: m.wish.on_member_loss),
     ("give_way", "gangwright.io/preemption", lambda m: m.wish.give_way),

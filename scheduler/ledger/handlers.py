@@ -325,11 +325,14 @@ def effect_failed(cache: Cache, record: GangRecord, event: EffectFailed, now: fl
 
 
 def _eviction_failed(record: GangRecord, effect: Evict, kind: FailureKind, now: float) -> None:
-    """A refused eviction is asked for again, except that of a running pod which its budget protects."""
+    """A refused eviction is asked for again, except that of a running pod which its budget protects; unless its gang is
+    ended.
+    """
     member = record.members.get(effect.uid)
     if member is None or member.evicting is None:
         return
-    if member.bound and kind is FailureKind.BUDGET and member.stranded_since is None:
+    ended = member.evicting is Reason.RUNTIME_EXCEEDED
+    if member.bound and kind is FailureKind.BUDGET and member.stranded_since is None and not ended:
         if member.evicting is Reason.MEMBER_LOST:
             befell = [Mishap(member.pod, member.pod.key.name)]
             conditions.note_mishaps(record, Reason.MEMBER_LOST, befell, _RUNS_ON)

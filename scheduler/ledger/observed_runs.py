@@ -11,7 +11,7 @@ from scheduler.ledger.gang_parts import UNASKED
 from scheduler.ledger.phase import QUORUM_BOUND, State
 from scheduler.ledger.runtimes import LIE, Reach, Run
 from scheduler.model.queueing import Estimate
-from scheduler.model.workload import Phase
+from scheduler.model.workload import Phase, PodKey
 
 MARGIN: Final = 0.01
 """Of what was declared, beyond LIE times it: the clock of the API server counts whole seconds."""
@@ -37,6 +37,10 @@ CREDITED: Final = frozenset(
 """Kinds of owners whose gangs have a memory of their own, in each namespace."""
 
 
+FOREVER: Final = frozenset({"ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController"})
+"""Kinds of owners whose pods do not end by themselves."""
+
+
 def creditor(record: GangRecord) -> str:
     """Under which kind its runtimes are remembered: all other kinds share one memory with pods without an owner.
 
@@ -52,6 +56,12 @@ def declared(record: GangRecord) -> float | None:
     """
     says = record.spec.wish.expected_runtime if isinstance(record.spec, Spec) else None
     return record.observed.promised if says is None else says
+
+
+def limit(record: GangRecord) -> float | None:
+    """The seconds after which it is ended, as its pods ask; None: nothing ends it."""
+    span = record.spec.wish.max_runtime if isinstance(record.spec, Spec) else None
+    return None if span is None or PodKey(*record.key).off_limits else span
 
 
 def doubted_at(record: GangRecord) -> float:
@@ -84,16 +94,27 @@ def keep(cache: Cache, record: GangRecord, now: float) -> None:
 def expect(cache: Cache, record: GangRecord, *, forecast: bool = False) -> Estimate:
     """How many seconds this gang runs from its start on, as far as is known.
 
-    One that overran by far is expected to have ended long ago: so what it overran counts, not what others took.
+    One that overran by far is expected to have ended long ago: so what it overran counts, not what others took. One
+    that is ended after a time runs no longer; where it declares nothing else, it is let past others by that time.
     """
-    if record.observed.doubted and (says := declared(record)) is not None:
+    says, most = declared(record), limit(record)
+    if record.observed.doubted and says is not None:
         return Estimate(says, says, says)
+    if most is not None and says is None and (not forecast or kind(record) in FOREVER):
+        return Estimate(most, most, most)
     run = _run(cache, record)
-    return cache.runtimes.likely(run) if forecast else cache.runtimes.of(run)
+    found = cache.runtimes.likely(run) if forecast else cache.runtimes.of(run)
+    if most is None or found.high <= most:
+        return found
+    return Estimate(min(found.middle, most), min(found.low, most), most)
 
 
 def reach(cache: Cache, record: GangRecord) -> Reach:
-    """How many seconds it runs at the longest, by `expect`: kept until it is looked at again."""
+    """How many seconds it runs at the longest, by `expect`: kept until it is looked at again. Not of one that is ended
+    after a time: what is learned of others would not reach its bound.
+    """
+    if limit(record) is not None:
+        return Reach(expect(cache, record).high)
     says = declared(record) if record.observed.doubted else None
     found = cache.runtimes.reach(_run(cache, record)) if says is None else Reach(says)
     record.observed.reach = found

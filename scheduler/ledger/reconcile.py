@@ -18,6 +18,7 @@ from scheduler.ledger import (
     plans,
     preemption,
     quorum,
+    runtime_limit,
 )
 from scheduler.ledger.cache import Cache
 from scheduler.ledger.gang import GangRecord, Plan, Spec, Step
@@ -58,7 +59,9 @@ def reconcile(cache: Cache, record: GangRecord, now: float) -> tuple[list[Effect
     # 9. The phase that the facts name, and what follows from entering it.
     _enter(cache, record, facts, now)
     cache.pending.note_state(record, facts)
-    # 10. What people are told.
+    # 10. The end that its max-runtime sets.
+    effects += runtime_limit.enforce(cache, record, now)
+    # 11. What people are told.
     told, again = tell(cache, record, now)
     return [*effects, *told], min(again, _wake(cache, record, now))
 
@@ -157,6 +160,7 @@ def _wake(cache: Cache, record: GangRecord, now: float) -> float:
         *pins.looks(record, cache.policy, now),
         record.backoff.not_before,
         record.health.look_at,
+        record.runtime_limit.look_at,
         observed_runs.doubted_at(record),
     ]
     times += [member.tidied_at + plans.TIDY_EVERY for member in plans.untidy(record)]

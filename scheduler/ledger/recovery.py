@@ -5,7 +5,7 @@ of an ungated pod is held again where there is room; a written plan goes on only
 there, are members of the gang, and all its seats fit together. The rest is planned again.
 """
 
-from scheduler.ledger import fault_isolation, gang_spec, phase, preemption, quorum
+from scheduler.ledger import fault_isolation, gang_spec, phase, preemption, quorum, runtime_limit
 from scheduler.ledger.cache import Cache
 from scheduler.ledger.gang import GangRecord, Hold, Member, Plan, Spec, Step, Victim, arrival, was_tried
 from scheduler.model.decision import Reason
@@ -32,6 +32,7 @@ def adopt(cache: Cache, now: float) -> list[Effect]:
             effects += _adopt_plan(cache, record, now)
     for record in records:
         with fault_isolation.guard(cache, record.key, now):
+            runtime_limit.adopt(cache, record)
             _adopt_rest(cache, record, now)
             _adopt_history(cache, record, now)
     return effects

@@ -5,14 +5,14 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from scheduler.ledger.gang import GangRecord, Member
-from scheduler.ledger.gang_parts import Backoff, Health, Pinning, Preemption
+from scheduler.ledger.gang_parts import Backoff, Health, Pinning, Preemption, RuntimeLimit
 from scheduler.model.workload import Asleep, GangKey, Owner, OwnerTraits, Pod, Uid
 
 SCARS_KEPT: Final = 4096
 """Gangs whose broken pins are remembered after their last pod; the oldest are forgotten first."""
 
 
-Scars = tuple[Pinning, Health, Backoff, Preemption]
+Scars = tuple[Pinning, Health, Backoff, Preemption, RuntimeLimit]
 
 
 class SuspendedJobs:
@@ -139,6 +139,7 @@ class Registry:
                 or record.health.setbacks
                 or record.preemption.gave_way
                 or record.preemption.at > float("-inf")
+                or record.runtime_limit.exceeded is not None
             ):
                 self.keep_scars(record, member.pod)
         return key
@@ -161,26 +162,34 @@ class Registry:
     def keep_scars(self, record: GangRecord, pod: Pod) -> None:
         """Where a gang's pins broke outlives it: its owner makes it again, and what was in the way is still there.
 
-        So does the time at which others last had to leave for it.
+        So does the time at which others last had to leave for it, and that it was ended for its max-runtime.
         """
         line = lineage(record.key, pod)
-        self._scars[line] = _scars(record.pinning, record.health, record.backoff, record.preemption)
+        self._scars[line] = _scars(*_outliving(record))
         self._scars.move_to_end(line)
         if len(self._scars) > SCARS_KEPT:
             self._scars.popitem(last=False)
 
     def _remember_scars(self, record: GangRecord, pod: Pod) -> None:
         if (before := self._scars.get(lineage(record.key, pod))) is not None:
-            record.pinning, record.health, record.backoff, record.preemption = _scars(*before)
+            own = _scars(*before)
+            record.pinning, record.health, record.backoff, record.preemption, record.runtime_limit = own
 
 
-def _scars(pinning: Pinning, health: Health, backoff: Backoff, preemption: Preemption) -> Scars:
+def _outliving(record: GangRecord) -> Scars:
+    return record.pinning, record.health, record.backoff, record.preemption, record.runtime_limit
+
+
+def _scars(
+    pinning: Pinning, health: Health, backoff: Backoff, preemption: Preemption, limit: RuntimeLimit
+) -> Scars:
     """A copy of what outlives a gang: no more, since a plan names every seat and every pod that left for it."""
     return (
         Pinning(pinning.soft, pinning.broken, dict(pinning.barred)),
         Health(health.setbacks),
         Backoff(not_before=backoff.not_before),
         Preemption(preemption.at, preemption.gave_way),
+        RuntimeLimit(exceeded=limit.exceeded, makers=limit.makers),
     )
 
 

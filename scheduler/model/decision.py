@@ -41,6 +41,8 @@ class Reason(StrEnum):
     PREEMPTED = "Preempted"
     SUSPENDED = "Suspended"
     RESUMED = "Resumed"
+    ENDING_SOON = "EndingSoon"
+    RUNTIME_EXCEEDED = "RuntimeExceeded"
     NOT_STARTED = "NotStarted"
     MEMBER_LOST = "MemberLost"
     MOVED = "Moved"
@@ -82,6 +84,8 @@ TEXT: Mapping[Reason, str] = {
     Reason.PREEMPTED: "the pod gives way to a gang that goes before it",
     Reason.SUSPENDED: "the gang's Job is suspended, so it has no pods",
     Reason.RESUMED: "the gang waits for its next turn",
+    Reason.ENDING_SOON: "the gang is ended soon",
+    Reason.RUNTIME_EXCEEDED: "the gang has run for its max-runtime",
     Reason.NOT_STARTED: "a member was bound and does not start",
     Reason.MEMBER_LOST: "the gang lost a member",
     Reason.MOVED: "the gang moves to seats that are kept for it",

@@ -1,6 +1,7 @@
 """Durations: as users write them, and the pauses of a back-off.
 
-Lives here: from a text to seconds, in Go's form without its sign and its units below a millisecond; and the doubling.
+Lives here: from a text to seconds and back, in Go's form without its sign and its units below a millisecond; and the
+doubling.
 Never here: which durations a setting, an annotation or a job takes, or what backs off.
 """
 
@@ -24,6 +25,13 @@ def seconds(text: str) -> float | None:
     if len(text) > LONGEST or not _DURATION.fullmatch(text):
         return None
     return float(sum(Decimal(number) * _SECONDS[unit] for number, unit in _PART.findall(text)))
+
+
+def written(span: float) -> str:
+    """So many seconds as users write them: 45s, 1h30m."""
+    hours, rest = divmod(span, 3600)
+    minutes, rest = divmod(rest, 60)
+    return "".join(f"{part:g}{unit}" for part, unit in ((hours, "h"), (minutes, "m"), (rest, "s")) if part)
 
 
 def doubled(first: float, times: int, longest: float) -> float:

@@ -97,13 +97,17 @@ class SetCondition(_Effect):
 
 @dataclass(frozen=True, slots=True)
 class SuspendJob(_Effect):
-    """Suspend the Job whose pods give way to `gang`, and write on it that it was us, and what it has had so far."""
+    """Suspend the Job whose pods give way to `gang`, and write on it that it was us, and what it has had so far. With
+    `stays` the Job is that of `gang` itself, which is ended.
+    """
 
     owner: Owner
     attained: float
     """Device-seconds."""
     version: str = ""
     """Of the Job when it was last seen, which was not suspended then."""
+    stays: Reason | None = None
+    """Why it is not resumed by us; None: it is, as soon as its pods are gone."""
 
 
 @dataclass(frozen=True, slots=True)

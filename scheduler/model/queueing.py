@@ -118,6 +118,7 @@ class Stay:
     rows: int64[k], the node of each pod as a row of the snapshot.  uses: float64[k, r], what each uses there.
     ends: when it leaves.  likely: the same for a forecast, which decides nothing by it; None: `ends`.
     namespace: the one of whose use it is a part; "": none, as it is of another scheduler.
+    latest: when it is ended, if it runs for so long; infinity: it is not.
     """
 
     key: GangKey
@@ -126,6 +127,7 @@ class Stay:
     ends: Estimate
     namespace: str = ""
     likely: Estimate | None = None
+    latest: float = float("inf")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

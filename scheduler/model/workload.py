@@ -125,6 +125,8 @@ class Wish:
     give_way: GiveWay | None = None
     start_timeout: float | None = None
     """Seconds from the bind until a member must run."""
+    max_runtime: float | None = None
+    """Seconds from the bind of the quorum until the gang is ended."""
 
     def over(self, other: "Wish") -> "Wish":
         """This wish, and the other one where this says nothing."""
@@ -253,8 +255,7 @@ class Pod:
     saved_at: float | None = None
     """Seconds since the epoch: the last checkpoint that it reported; what it did since would be lost with it."""
     told: str | None = field(default=None, compare=False)
-    """The reason in its condition `gangwright.io/Seated`, while that is False: people are told on it why its gang waits.
-    Not compared, for it decides nothing."""
+    """The reason in its condition `gangwright.io/Seated`, while that is False. Not compared: it decides at a restart alone."""
     stuck: str = ""
     """Why a container of it does not start, such as ImagePullBackOff; empty where nothing tells."""
     preempted: Preempted | None = None
@@ -290,6 +291,8 @@ class Asleep:
     membership: Membership
     paused: bool = False
     """It was we who suspended it, and we resume it."""
+    exceeded: bool = False
+    """It was suspended because its gang had run for its max-runtime, and is not resumed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,13 +305,13 @@ class OwnerTraits:
     warnings: tuple[Complaint, ...] = ()
     suspends: bool = False
     """It can be suspended and resumed: a Job."""
+    managed: bool = False
+    """Another controller owns it, such as a JobSet, and may resume it at any time."""
     namespace: str = ""
     suspended: bool = False
-    """It is suspended now, by whomever."""
     paused: Owner | None = None
     """Itself, when it says that we suspended it so that another gang had room: resumed when its pods are gone. None
-    also where a person said since that it stays suspended; not None also where a person resumed it and left our word on
-    it."""
+    also where it is to stay suspended; not None also where a person resumed it and left our word on it."""
     attained: float = 0.0
     """Device-seconds that its pods had before they were last suspended by us."""
     created: float | None = None

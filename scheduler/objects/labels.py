@@ -24,6 +24,8 @@ TIMEOUT: Final = OURS + "timeout"
 START_TIMEOUT: Final = OURS + "start-timeout"
 """Annotation: from the bind until a member must run."""
 EXPECTED_RUNTIME: Final = OURS + "expected-runtime"
+MAX_RUNTIME: Final = OURS + "max-runtime"
+"""Annotation: from the bind of the quorum until the gang is ended for good."""
 PIN: Final = OURS + "pin"
 ON_MEMBER_LOSS: Final = OURS + "on-member-loss"
 PREEMPTION: Final = OURS + "preemption"
@@ -31,8 +33,8 @@ PREEMPTION: Final = OURS + "preemption"
 CHECKPOINTED_AT: Final = OURS + "checkpointed-at"
 """Annotation, written by the training itself: when its last checkpoint was safe, as an RFC 3339 time."""
 STAYS: Final = OURS + "stay-suspended"
-"""Annotation of a suspended Job, a person's word: it stays so until a person resumes it, though it was we who
-suspended it.
+"""Annotation of a suspended Job: it stays so until a person resumes it, though it was we who suspended it. It is a
+person's word, or ours with the reason why the gang was ended.
 """
 SURPLUS: Final = OURS + "surplus"
 """Label: `true` above the quorum, taken first."""

@@ -7,6 +7,7 @@ import re
 from typing import Final
 
 from scheduler.model.cluster import DEFAULT_LEVELS, Level
+from scheduler.model.decision import Reason
 from scheduler.model.workload import Asleep, Complaint, Owner, OwnerTraits
 from scheduler.objects import api, labels, times
 from scheduler.objects.gangs import read
@@ -21,6 +22,10 @@ _FREE: Final = (
 
 _ENDED: Final = frozenset({"Complete", "Failed", "SuccessCriteriaMet", "FailureTarget"})
 """Conditions of a Job that makes no pods any more."""
+
+
+_MAKES_ALONE: Final = frozenset({"CronJob"})
+"""Owners of a Job that never resume one which is suspended."""
 
 
 def of_reference(owner: Owner) -> OwnerTraits | None:
@@ -43,6 +48,7 @@ def job(found: api.Job, levels: tuple[Level, ...] = DEFAULT_LEVELS) -> OwnerTrai
         free,
         _deadline_warnings(spec.active_deadline_seconds),
         suspends=True,
+        managed=any(own.controller and own.kind not in _MAKES_ALONE for own in meta.owner_references or ()),
         suspended=spec.suspend,
         paused=Owner("Job", meta.name, meta.uid, "batch/v1") if paused else None,
         namespace=meta.namespace,
@@ -69,7 +75,8 @@ def _asleep(found: api.Job, levels: tuple[Level, ...], *, paused: bool) -> Aslee
         return None
     said = template.metadata
     own = read(meta.namespace, said.labels or {}, said.annotations or {}, levels).membership
-    return Asleep(meta.name, template.spec.scheduler_name, own, paused) if own is not None else None
+    exceeded = (meta.annotations or {}).get(labels.STAYS) == Reason.RUNTIME_EXCEEDED
+    return Asleep(meta.name, template.spec.scheduler_name, own, paused, exceeded) if own is not None else None
 
 
 def _ignores_disruption(rule: api.FailureRule) -> bool:

@@ -107,10 +107,11 @@ def _evict(effect: effects.Evict) -> Call:
 
 
 def _suspend(effect: effects.SuspendJob, now: float) -> Call:
+    stays = effect.stays.value if effect.stays is not None else None  # None: of an earlier suspension
     said = {
-        labels.PAUSED: rfc3339(now),
+        labels.PAUSED: rfc3339(now) if stays is None else None,
         labels.ATTAINED: f"{effect.attained:.0f}",
-        labels.STAYS: None,  # of an earlier suspension: it runs now
+        labels.STAYS: stays,
     }
     return _patch_job(effect.key, effect.owner, said, effect.version, suspend=True)
 

@@ -23,7 +23,7 @@ from scheduler.model.resources import Vector
 from scheduler.model.workload import GangKey
 from scheduler.placement.feasibility import FeasibilityCache
 from scheduler.placement.forecast_setup import forecast_setup_of
-from scheduler.placement.reservation import overrun_at_least
+from scheduler.placement.reservation import at_the_latest, overrun_at_least
 from scheduler.placement.simulation import Simulation
 
 COURSES: Final = 16
@@ -68,6 +68,7 @@ def forecast(
             for stay, own in zip(stays, shares, strict=True)
         ]
     )
+    ends = at_the_latest(ends.T, stays, now).T
     spans = np.array(
         [[_runs(one, policy).at(p) for p in _shares(str(one.gang.key))] for one in waiting[:each]]
     )

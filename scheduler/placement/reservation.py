@@ -38,6 +38,13 @@ def expected_ends(middles: Vector, now: float, least: Vector | float = OVERRUN_A
     return out
 
 
+def at_the_latest(ends: Vector, stays: Sequence[Stay], now: float) -> Vector:
+    """float64[…, k], the same times; none after the one at which its gang is ended, where that is still to come."""
+    latest = np.array([stay.latest for stay in stays], dtype=np.float64)
+    out: Vector = np.where(latest > now, np.minimum(ends, latest), ends)
+    return out
+
+
 def overrun_at_least(ends: Estimate) -> float:
     """Seconds that who has run past this estimate goes on at the least: no more than the estimate was uncertain by.
 
@@ -155,7 +162,7 @@ def reserve(
     least = np.full(len(stays), OVERRUN_AT_LEAST)
     for late in np.flatnonzero(middles <= now).tolist():
         least[late] = overrun_at_least(stays[late].ends)
-    ends = expected_ends(middles, now, least)
+    ends = at_the_latest(expected_ends(middles, now, least), stays, now)
     going = departures(snapshot, ends, [(stay.rows, stay.uses) for stay in stays], now)
     return Search(snapshot, gang, policy, going, allowed, masks or FeasibilityCache()).earliest()
 

@@ -86,18 +86,19 @@ async def run(
         if source is not None:
             tasks.append(keep_reading(service.engine, source.read, source.stamp, steady, service.submit))
         app = build_app(service, settings.verbs, metrics, lambda: _limit(service, settings))
+        operator = OperatorActions(
+            service.engine,
+            service.clock,
+            partial(operator_actions.drain_node, service),
+            partial(operator_actions.make_moves, service),
+        )
         people = StatusService(
             settings.status,
             service.engine,
             client,
             metrics,
             lambda: parts.gauges.fragments,
-            OperatorActions(
-                service.engine,
-                service.clock,
-                partial(operator_actions.drain_node, service),
-                partial(operator_actions.make_moves, service),
-            ),
+            operator,
             parts.intake.volumes,
         )
         if settings.aggregation.serve:

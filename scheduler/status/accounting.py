@@ -56,7 +56,7 @@ class HistoryRow(Part, frozen=True):
     hours: dict[str, float]
     """Hours times pieces, of each device that its pods had; of pods without a device, hours times cores (`cpu`)."""
     outcome: str
-    """`succeeded`, `failed`, `preempted`, `suspended` or `deleted`."""
+    """`succeeded`, `failed`, `preempted`, `runtime exceeded`, `suspended` or `deleted`."""
     preempted: PreemptedRow | None
     """The gang that preempted it, where one did and is known."""
     ended: float

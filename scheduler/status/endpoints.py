@@ -23,6 +23,7 @@ from scheduler.status import (
     label_selector,
     members,
     move_views,
+    node_schemas,
     node_views,
     schemas,
     share_views,
@@ -153,18 +154,18 @@ class Endpoints:
         except TimeoutError:
             return UNASKED
 
-    async def nodes(self, ask: Ask) -> schemas.NodeList:
+    async def nodes(self, ask: Ask) -> node_schemas.NodeList:
         sight = await self._sight(ask.subject)
         return await self._leisurely(self._nodes(sight, ask.page))
 
-    def _nodes(self, sight: Sight, page: Page) -> Steps[schemas.NodeList]:
+    def _nodes(self, sight: Sight, page: Page) -> Steps[node_schemas.NodeList]:
         now = asyncio.get_running_loop().time()
         known, generation = self._survey, self._engine.ledger.nodes.generation
         if known is None or (known.picture.generation != generation and now - self._surveyed >= FRESH):
             self._survey, self._surveyed = (yield from node_views.survey(self._engine)), now
         return (yield from node_views.nodes(self._engine, sight, page, self._survey))
 
-    async def cluster(self, ask: Ask) -> schemas.ClusterStatus:
+    async def cluster(self, ask: Ask) -> node_schemas.ClusterStatus:
         return await self._leisurely(
             node_views.cluster(self._engine, self._clock(), ask.subject.user, self._fragmentation())
         )

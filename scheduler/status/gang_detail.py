@@ -20,6 +20,7 @@ def wishes(policy: Policy, spec: Spec | Refuse | Reason) -> schemas.Wishes:
         pin=(wish and wish.pin) or policy.pin,
         timeout=(wish and wish.timeout) or policy.timeout,
         expected_runtime=wish.expected_runtime if wish is not None else None,
+        max_runtime=wish.max_runtime if wish is not None else None,
     )
 
 

@@ -3,8 +3,7 @@
 Lives here: which fact goes into which field, and what is left out for whom. Never here: who asks.
 
 Why views come in steps: a cluster has thousands of gangs, and kube-scheduler waits while one is looked at. So a view
-is a generator that may be left between any two of its steps; whatever it has put down by then stays as it was. A view
-never keeps a record over a step, for the record may be gone then.
+is a generator that may be left between any two of its steps. It never keeps a record over a step: that may be gone then.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -13,7 +12,7 @@ from typing import Final, TypeVar
 
 from scheduler.engine import Engine
 from scheduler.engine.explanation import Found
-from scheduler.ledger import conditions, gang_spec, phase, quorum
+from scheduler.ledger import conditions, gang_spec, phase, quorum, runtime_limit
 from scheduler.ledger.gang import GangRecord, Spec, Step
 from scheduler.ledger.phase import State
 from scheduler.model.decision import Reason, Refuse, Shortfall, Wait
@@ -213,7 +212,8 @@ def row(
     where, why = state(engine, record), conditions.reason(record)
     said = conditions.sentence(record, why) if judged and sees else None
     if where == inactive_gangs.SUSPENDED:
-        why, said = Reason.SUSPENDED, said and inactive_gangs.how_it_resumes(engine, key)
+        why = inactive_gangs.why_suspended(engine, key)
+        said = said and inactive_gangs.how_it_resumes(engine, key)
     elif where == inactive_gangs.OVER:
         why, said = Reason.ENDED, said and inactive_gangs.how_it_ended(record)
     return schemas.GangRow(
@@ -270,6 +270,7 @@ def detail(
         size=spec.size if isinstance(spec, Spec) else None,
         wishes=gang_detail.wishes(engine.policy, spec),
         deadline=record.bind_limit.by,
+        ends_by=runtime_limit.end(record, now),
         not_before=record.backoff.not_before if record.backoff.not_before > now else None,
         tries=record.backoff.tries,
         broken_pins=record.pinning.broken,

@@ -52,6 +52,12 @@ def how_it_ended(record: GangRecord) -> str:
     return f"{TEXT[Reason.ENDED]}: {', '.join(said)}"
 
 
+def why_suspended(engine: Engine, key: GangKey) -> Reason:
+    """That it had run for its max-runtime, where its Jobs say so."""
+    exceeded = all(own.exceeded for own in suspended_jobs(engine, key))
+    return Reason.RUNTIME_EXCEEDED if exceeded else Reason.SUSPENDED
+
+
 def how_it_resumes(engine: Engine, key: GangKey) -> str:
     """Which Job is suspended, and how it goes on."""
     found = suspended_jobs(engine, key)
@@ -60,7 +66,7 @@ def how_it_resumes(engine: Engine, key: GangKey) -> str:
         if all(own.paused for own in found)
         else f"to go on: gangwright resume {key.namespace}/{key.name}"
     )
-    return f"{TEXT[Reason.SUSPENDED]}: {', '.join(own.job for own in found)}; {onward}"
+    return f"{TEXT[why_suspended(engine, key)]}: {', '.join(own.job for own in found)}; {onward}"
 
 
 def needed(engine: Engine, record: GangRecord) -> int | None:
@@ -82,7 +88,7 @@ def row_without_pods(engine: Engine, key: GangKey, sight: Sight) -> schemas.Gang
         key=None,
         alone=False,
         state=SUSPENDED,
-        reason=Reason.SUSPENDED if judged else None,
+        reason=why_suspended(engine, key) if judged else None,
         message=how_it_resumes(engine, key) if judged and sees else None,
         position=None,
         priority=None,

@@ -13,7 +13,7 @@ from scheduler.ledger.gang import GangRecord, Member
 from scheduler.model.cluster import NOWHERE, Snapshot
 from scheduler.model.resources import Vector
 from scheduler.model.workload import GangKey
-from scheduler.status import inactive_gangs, schemas
+from scheduler.status import inactive_gangs, node_schemas
 from scheduler.status.authorization import Sight
 from scheduler.status.gang_views import Page, Steps, batched, each_gang, name_of, state
 
@@ -49,18 +49,20 @@ def survey(engine: Engine) -> Steps[Survey]:
     return Survey(picture, tenants, Counter(pod.node for pod in foreign if pod.node is not None))
 
 
-def nodes(engine: Engine, sight: Sight, page: Page, known: Survey | None = None) -> Steps[schemas.NodeList]:
+def nodes(
+    engine: Engine, sight: Sight, page: Page, known: Survey | None = None
+) -> Steps[node_schemas.NodeList]:
     """Nodes in the order of their names, with who is on them. known: a survey that is new enough."""
     found = known or (yield from survey(engine))
     picture = found.picture
-    rows: list[schemas.NodeRow] = []
+    rows: list[node_schemas.NodeRow] = []
     for row in range(len(picture.names))[page.offset : page.offset + page.limit]:
         name = picture.names[row]
         rows.append(_node(picture, row, found.tenants[name], found.others.get(name, 0), sight))
         if not len(rows) % 64:
             yield
     end = page.offset + len(rows)
-    return schemas.NodeList(
+    return node_schemas.NodeList(
         acting=engine.ledger.acting,
         generation=picture.generation,
         total=len(picture.names),
@@ -94,7 +96,7 @@ def place(member: Member) -> str | None:
 
 def _node(
     picture: Snapshot, row: int, tenants: Mapping[GangKey, _Use], others: int, sight: Sight
-) -> schemas.NodeRow:
+) -> node_schemas.NodeRow:
     topology = picture.topology
     levels = {
         level.name: topology.domains[column][topology.coords[row, column]]
@@ -103,7 +105,7 @@ def _node(
     }
     gangs = [_tenant(key, use, sight) for key, use in tenants.items()]
     gangs.sort(key=lambda tenant: tenant.id)
-    return schemas.NodeRow(
+    return node_schemas.NodeRow(
         name=picture.names[row],
         schedulable=bool(picture.schedulable[row]),
         levels=levels,
@@ -114,9 +116,9 @@ def _node(
     )
 
 
-def _tenant(key: GangKey, use: _Use, sight: Sight) -> schemas.Tenant:
+def _tenant(key: GangKey, use: _Use, sight: Sight) -> node_schemas.Tenant:
     sees = sight.sees(key)
-    return schemas.Tenant(
+    return node_schemas.Tenant(
         id=sight.alias(key),
         namespace=key.namespace if sees else None,
         name=use.name if sees else None,
@@ -139,7 +141,7 @@ def _levels(picture: Snapshot) -> list[str]:
 
 def cluster(
     engine: Engine, now: float, user: str, fragmentation: Mapping[str, float]
-) -> Steps[schemas.ClusterStatus]:
+) -> Steps[node_schemas.ClusterStatus]:
     """The cluster at a glance. fragmentation: by resource, as `placement.quality` has it."""
     ledger, picture = engine.ledger, engine.snapshot()
     gangs: Counter[str] = Counter()
@@ -150,7 +152,7 @@ def cluster(
     for some in batched(list(ledger.registry.asleep)):
         gangs.update(inactive_gangs.SUSPENDED for key in some if inactive_gangs.is_without_pods(engine, key))
         yield
-    return schemas.ClusterStatus(
+    return node_schemas.ClusterStatus(
         version=__version__,
         acting=ledger.acting,
         synced=ledger.synced,
@@ -163,15 +165,17 @@ def cluster(
         waiting=len(ledger.pending),
         oldest_wait_seconds=round(max(0.0, ledger.oldest_wait(now)), 1),
         levels=_levels(picture),
+        level_labels={level.name: level.label for level in picture.topology.levels},
+        scheduler_names=sorted(engine.policy.scheduler_names),
         resources=_resources(picture, fragmentation),
         user=user,
     )
 
 
-def _resources(picture: Snapshot, fragmentation: Mapping[str, float]) -> list[schemas.ResourceRow]:
+def _resources(picture: Snapshot, fragmentation: Mapping[str, float]) -> list[node_schemas.ResourceRow]:
     capacity, free = picture.capacity.sum(axis=0), picture.free.sum(axis=0)
     return [
-        schemas.ResourceRow(
+        node_schemas.ResourceRow(
             name=name,
             capacity=float(capacity[i]),
             free=float(free[i]),

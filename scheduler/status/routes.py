@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from scheduler.model import names
-from scheduler.status import accounting, move_schemas, schemas
+from scheduler.status import accounting, move_schemas, node_schemas, schemas
 from scheduler.status.endpoints import Ask, Endpoints
 
 
@@ -121,7 +121,7 @@ ROUTES: Final = (
         "nodes",
         "Nodes, and who is on them",
         "Every node with its domains, its room, and the gangs on it.",
-        schemas.NodeList,
+        node_schemas.NodeList,
         Endpoints.nodes,
         query=PAGES,
     ),
@@ -131,7 +131,7 @@ ROUTES: Final = (
         "cluster",
         "The cluster at a glance",
         "Totals, use, fragmentation, and whether this replica acts.",
-        schemas.ClusterStatus,
+        node_schemas.ClusterStatus,
         Endpoints.cluster,
     ),
     Route(

@@ -120,6 +120,7 @@ OWNERS = {
     "observed": "observed_runs",
     "pinning": "pins",
     "preemption": "preemption",
+    "runtime_limit": "runtime_limit",
 }
 """Part of what is remembered of a gang → the module of the ledger that writes what is in it."""
 

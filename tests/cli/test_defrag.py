@@ -92,7 +92,7 @@ def operator():
 
 
 @pytest.fixture
-async def asked(cluster, operator, monkeypatch):
+async def asked(cluster, operator):
     """The command, asking the service behind the API server by a token."""
     world = a_scene()
     async with served(world.engine, everybody(), now=world.now, operator=operator) as service:

@@ -238,7 +238,7 @@ async def test_explain_names_the_quota_that_keeps_pods_from_being_created(cluste
     amounts = {"requests.nvidia.com/gpu": hard}, {"requests.nvidia.com/gpu": used}
     cluster.put("research", QUOTAS, "team", status={"hard": amounts[0], "used": amounts[1]})
 
-    said = await cluster.say("explain", "team/half")
+    said = await cluster.say("explain", "team/half", "--offline")
 
     assert "MissingMembers" in said.out
     assert words.replace("requests.", "") in said.out
@@ -677,3 +677,12 @@ def test_victims_of_one_gang_are_one_line():
         ("elastic", 2, 120.0),
         ("other", 1, 60.0),
     ]
+
+
+async def test_a_gang_that_will_be_ended_says_when(cluster):
+    """How long it may run, and how much of that is left."""
+    cluster.gang("runs", 2, node="r0-n0", annotations={"gangwright.io/max-runtime": "8h"})
+
+    told = (await cluster.say_offline("explain", "team/runs")).out
+
+    assert "  may run: 8h at most, ended in " in told

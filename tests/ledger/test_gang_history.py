@@ -19,8 +19,9 @@ from scheduler.ledger.gang_history import (
 from scheduler.ledger.messages import GaveWay
 from scheduler.model import events as ev
 from scheduler.model.workload import Asleep, GangKey, Owner, OwnerTraits, Phase, Pod, gang_of_one
+from tests.engine.support.api import Controller
 from tests.engine.support.cast import a_gang_of_pods, a_membership, a_pod, an_owner
-from tests.engine.support.freeing import a_stage, important
+from tests.engine.support.freeing import a_job, a_stage, important
 from tests.engine.support.stage import a_set
 from tests.ledger.support.desk import Desk
 from tests.support.builders import GPU, a_node
@@ -167,6 +168,37 @@ def test_a_gang_that_was_preempted_says_by_which() -> None:
     assert (found.winner.gang, found.winner.priority) == (GangKey("default", "important"), 100)
     assert found.ran == pytest.approx(100, abs=10)
     assert dict(found.used)[GPU] == pytest.approx(200, abs=20)
+
+
+def test_a_job_that_is_suspended_for_another_gang_was_preempted() -> None:
+    """It is resumed when there is room, as another run."""
+    world = a_stage(2)
+    a_job(world, "train", 2)
+    world.settle(50)
+    pods = important(world, 2)
+    world.settle(50)
+    for pod in pods:
+        world.api.delete(pod.key)
+    world.settle(50)
+
+    assert [(own.name, own.outcome) for own in world.engine.ledger.history] == [
+        ("train", Outcome.PREEMPTED),
+        ("important", Outcome.DELETED),
+    ]
+    assert world.record("train").account is not None
+
+
+@pytest.mark.parametrize("kind", ["ReplicaSet", "Job"])
+def test_a_gang_that_has_run_for_its_max_runtime(kind: str) -> None:
+    """Once, whether its pods are evicted or its Job is suspended. What waits beyond that has not ended."""
+    world = a_stage(2)
+    owner, membership = an_owner(kind, "train"), a_membership("train", 2, max_runtime=100.0)
+    world.control(Controller(owner, 2, lambda pod: a_pod(pod, membership=membership, owner=owner, gpu=1)))
+    world.settle(200)
+
+    (found,) = world.engine.ledger.history
+    assert (found.owner, found.outcome, found.winner) == (f"{kind}/train", Outcome.RUNTIME_EXCEEDED, None)
+    assert found.ran == pytest.approx(100, abs=5)
 
 
 def test_a_gang_that_is_to_be_made_again_has_not_ended(desk: Desk) -> None:

@@ -225,6 +225,13 @@ def test_a_declared_runtime_is_the_first_members() -> None:
     assert gang_spec.together([speaker, silent]).wish.expected_runtime == 3600.0
 
 
+def test_a_max_runtime_is_said_alike() -> None:
+    """It ends all members, so one that says nothing and one that says something disagree."""
+    spec = told_by(a_member("ours", {}), a_member("ours", {OURS + "max-runtime": "1h"}))
+    assert isinstance(spec, Refuse)
+    assert (spec.reason, spec.field) == (Reason.CONFLICT, OURS + "max-runtime")
+
+
 def test_a_spark_driver_whose_task_groups_name_executors_waits_for_them() -> None:
     """No placeholders are placed: who alone could make the executors is not let go before they are there."""
     desk = Desk()

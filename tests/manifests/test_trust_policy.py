@@ -7,6 +7,7 @@ from contextlib import suppress
 import pytest
 
 from bench.plane import ApiError, where
+from scheduler.model.decision import Reason
 from scheduler.model.effects import ResumeJob, SuspendJob
 from scheduler.model.workload import GangKey, Owner, PodKey, Uid
 from scheduler.objects import patches
@@ -575,8 +576,24 @@ async def test_a_person_was_there_first(admin, ours):
     assert kept["spec"]["suspend"] is True
 
 
+async def test_a_job_that_is_ended(admin, ours):
+    """A Job may be suspended with the reason why it stays so. That comes with the suspension alone, and in no other words."""
+    seen = (await a_job(admin))["metadata"]
+    owner = Owner("Job", seen["name"], seen["uid"], "batch/v1")
+    key, why = PodKey(TEAM, owner.name), Reason.RUNTIME_EXCEEDED
+    (call,) = patches.calls(SuspendJob(GangKey(TEAM, "g"), Uid("u"), key, owner, 7.0, stays=why), 0.0)
+    forged = {"metadata": {"annotations": {STAYS: "true"}}, "spec": {"suspend": True}}
+    without = {"metadata": {"annotations": {STAYS: why.value}}}
+    for change in (forged, without):
+        assert JOB_ANNOTATIONS in await refusal(ours.patch(call.path, change, how="merge"))
+
+    ended = await ours.patch(call.path, json.loads(call.body), how="merge", fieldManager="gangwright")
+    assert ended["spec"]["suspend"] is True
+    assert ended["metadata"]["annotations"][STAYS] == "RuntimeExceeded"
+
+
 async def test_a_word_that_is_over_is_taken_off(admin, ours):
-    """That a Job stays suspended is its owner's word: we end it with the suspension, and never give it."""
+    """That a Job stays suspended is its owner's word: we end it with the suspension, and do not give it."""
     job = await a_job(admin, suspend=True)
     forged = {"metadata": {"annotations": {STAYS: "true"}}}
     assert JOB_ANNOTATIONS in await refusal(ours.patch(job_at(job), forged, how="merge"))

@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.elastic.job import decode_spec
 from scheduler.errors import SettingsError
-from scheduler.model.durations import LONGEST, seconds
+from scheduler.model.durations import LONGEST, seconds, written
 from scheduler.objects import parsing
 from scheduler.settings import load
 
@@ -29,6 +29,12 @@ def test_a_duration_means_the_same_everywhere(text, meant):
     }
 
     assert found == {meant}
+
+
+@pytest.mark.parametrize("text", ["45s", "1m30s", "8h", "1h0.5s", "26280h"])
+def test_a_duration_is_written_as_it_is_read(text):
+    """In hours, minutes and seconds, without parts that are none."""
+    assert written(seconds(text)) == text
 
 
 @pytest.mark.parametrize("text", WRONG, ids=ascii)

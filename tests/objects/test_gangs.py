@@ -45,6 +45,7 @@ MEMBERS = {
             OURS + "pin": "soft",
             OURS + "on-member-loss": "restart",
             OURS + "start-timeout": "20m",
+            OURS + "max-runtime": "2h",
         },
         member(
             "gangwright",
@@ -58,6 +59,7 @@ MEMBERS = {
                 Pin.SOFT,
                 OnMemberLoss.RESTART,
                 start_timeout=1200.0,
+                max_runtime=7200.0,
             ),
         ),
     ),

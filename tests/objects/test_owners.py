@@ -75,6 +75,16 @@ def test_whose_suspension_it_is(said: str, suspended: str, ours: bool) -> None:
     assert (traits.suspended, traits.version) == (suspended == "true", "17")
 
 
+@pytest.mark.parametrize(
+    ("kind", "controller", "managed"),
+    [("JobSet", "true", True), ("CronJob", "true", False), ("JobSet", "false", False)],
+)
+def test_who_may_resume_a_job(kind: str, controller: str, *, managed: bool) -> None:
+    """A controller that owns a Job may undo a suspension, but a CronJob only makes Jobs."""
+    owner = f"{{kind: {kind}, name: o, uid: o, apiVersion: v1, controller: {controller}}}"
+    assert job(struct(api.Job, f"metadata: {{uid: u, ownerReferences: [{owner}]}}")).managed is managed
+
+
 def test_a_deadline_that_runs_while_waiting_is_told() -> None:
     """`activeDeadlineSeconds` begins with the Job, not with the gang."""
     traits = job(struct(api.Job, "metadata: {uid: u}\nspec: {activeDeadlineSeconds: 600}"))
@@ -127,6 +137,16 @@ def test_a_suspended_job_says_which_gang_it_would_be() -> None:
     assert found is not None
     assert (found.job, found.scheduler, found.paused) == ("j", "gangwright", False)
     assert (found.membership.gang, found.membership.quorum) == (GangKey("team", "g"), {"": 4})
+
+
+@pytest.mark.parametrize(("word", "exceeded"), [("RuntimeExceeded", True), ("true", False)])
+def test_a_job_that_was_ended_says_so(word: str, *, exceeded: bool) -> None:
+    """The word that keeps it suspended is a person's, or gives the reason."""
+    said = f", annotations: {{gangwright.io/stay-suspended: '{word}'}}"
+    found = job(struct(api.Job, SLEEPING % (said, "true", NAMED, "Suspended")))
+
+    assert found.asleep is not None
+    assert (found.paused, found.asleep.exceeded) == (None, exceeded)
 
 
 @pytest.mark.parametrize(

@@ -349,6 +349,18 @@ def test_a_job_is_suspended_and_resumed_by_its_uid() -> None:
     }
 
 
+def test_a_job_that_is_ended_stays_suspended() -> None:
+    """The reason stands on it, and not the mark of Jobs that Gangwright resumes."""
+    stays = Reason.RUNTIME_EXCEEDED
+    (suspend,) = calls(SuspendJob(GANG, UID, PodKey("team", "train"), OWNER, 7.0, stays=stays), NOW)
+
+    assert json.loads(suspend.body)["metadata"]["annotations"] == {
+        "gangwright.io/paused": None,
+        "gangwright.io/attained": "7",
+        "gangwright.io/stay-suspended": "RuntimeExceeded",
+    }
+
+
 @pytest.mark.parametrize(
     "effect",
     [

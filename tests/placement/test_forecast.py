@@ -286,6 +286,16 @@ def test_the_middle_follows_the_ends_and_the_bounds_hold_them():
     assert (found.high - NOW) / 3600 == pytest.approx(2**0.8, rel=0.15)
 
 
+def test_no_course_goes_beyond_the_end_of_a_gang():
+    """Behind a gang that is ended at a time, no bound of a start lies far behind it."""
+    snapshot, stays = full(1, (about(3600).after(NOW), {0: 8}))
+    ended = [replace(stay, latest=NOW + 1800) for stay in stays]
+
+    (found,) = forecast(snapshot, [waiting("a")], ended, Policy(), NOW, PLENTY).values()
+
+    assert found.high - NOW <= 1800 * SHARED
+
+
 def test_room_that_the_first_of_many_leaves_comes_early():
     """Whoever waits for any one of eight equal gangs starts well before the middle of their ends."""
     snapshot, stays = full(8, *((about(3600).after(NOW), {row: 8}) for row in range(8)))

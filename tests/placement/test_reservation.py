@@ -140,6 +140,16 @@ def test_an_overrun_is_expected_to_go_on_as_long_again():
     assert ends.tolist() == [NOW + 500, NOW + 60, NOW + 60, NOW + 7, math.inf]
 
 
+def test_no_gang_is_expected_to_outlast_its_end():
+    """A gang that is ended at a time leaves then at the latest, also one that has run past its estimate."""
+    snapshot, (stay,) = full(1, ("a", NOW - 500, {"n0": 8}))
+    gang = a_gang(1, gpu=8)
+
+    assert reserve(snapshot, gang, [stay], POLICY, NOW).start == NOW + 500
+    assert reserve(snapshot, gang, [replace(stay, latest=NOW + 20)], POLICY, NOW).start == NOW + 20
+    assert reserve(snapshot, gang, [replace(stay, latest=NOW - 20)], POLICY, NOW).start == NOW + 500
+
+
 def test_a_short_gang_that_overruns_is_not_expected_to_take_a_minute():
     """Whoever was known to within two seconds is taken to go on for two; of an end known exactly nothing is known
     now.

@@ -167,5 +167,12 @@ def test_namespaces_that_give_no_way_stay_so(namespace):
     assert "secret" not in found.namespace
 
 
+def test_the_reason_on_a_pod_stays():
+    """It is of a closed list, and says which gangs were ended for good."""
+    pod = replace(a_pod("one"), told="RuntimeExceeded")
+
+    assert redact(a_document(pod), KEY).pods[0].told == "RuntimeExceeded"
+
+
 def _records(document):
     return judge(document).engine.ledger.registry.gangs.values()

@@ -24,10 +24,10 @@ def world():
     return a_scene()
 
 
-def suspend(world, *, scheduler="gangwright", paused=False, quorum=4, said_by="gangwright"):
+def suspend(world, *, scheduler="gangwright", paused=False, exceeded=False, quorum=4, said_by="gangwright"):
     """The Job team-b/nightly, whose pods would be of the gang `night`."""
     membership = a_membership("night", quorum, namespace="team-b", said_by=said_by)
-    asleep = Asleep("nightly", scheduler, membership, paused)
+    asleep = Asleep("nightly", scheduler, membership, paused, exceeded)
     world.engine.observe(
         [ev.OwnerSeen(OwnerTraits(JOB.uid, remakes_freely=True, namespace="team-b", asleep=asleep))],
         world.now,
@@ -62,6 +62,18 @@ def test_who_was_suspended_for_another_gang_needs_nobody(world):
     (row,) = night(world)
 
     assert row.message.endswith("nightly; Gangwright resumes it")
+
+
+def test_a_gang_that_was_ended_says_so(world):
+    """That it had run for its max-runtime, and how it goes on."""
+    suspend(world, exceeded=True)
+
+    (row,) = night(world)
+
+    assert (row.state, row.reason) == ("suspended", Reason.RUNTIME_EXCEEDED)
+    assert (
+        row.message == f"{TEXT[Reason.RUNTIME_EXCEEDED]}: nightly; to go on: gangwright resume team-b/night"
+    )
 
 
 def test_suspended_gangs_are_counted_and_come_in_pages(world):

@@ -1,16 +1,22 @@
 """The status service on a real control plane: real tokens, real RBAC, and no right beyond those of manifests/."""
 
 import asyncio
+import json
+import subprocess
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
 
 from bench.plane import Fleet, Plane, nodes, where
+from bench.plane.certificates import Identity
 from bench.plane.client import Client
 from bench.plane.installation import EXTENDER, Installation
 from scheduler.objects import labels
+from scheduler.serving.token_reviews import TOKENS
 
 pytestmark = pytest.mark.plane
 
@@ -19,14 +25,26 @@ READER = {
     "apiVersion": "rbac.authorization.k8s.io/v1",
     "kind": "Role",
     "metadata": {"name": "reader", "namespace": "team-a"},
-    "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]}],
+    "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "create"]}],
 }
 BINDING = {
     "apiVersion": "rbac.authorization.k8s.io/v1",
     "kind": "RoleBinding",
     "metadata": {"name": "reader", "namespace": "team-a"},
     "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "reader"},
-    "subjects": [{"kind": "ServiceAccount", "name": "default", "namespace": "team-a"}],
+    "subjects": [
+        {"kind": "ServiceAccount", "name": "default", "namespace": "team-a"},
+        {"kind": "User", "name": "jane", "apiGroup": "rbac.authorization.k8s.io"},
+    ],
+}
+JANE = Identity("jane")
+"""Known by a client certificate; a service account is known by a token. Both have one namespace's rights and no more."""
+COMMANDS = {
+    "list": ["list", "-A"],
+    "queue": ["queue"],
+    "explain": ["explain", "team-a/gang-of-team-a"],
+    "nodes": ["nodes"],
+    "simulate": ["simulate", "-n", "team-a", "-f"],
 }
 
 
@@ -41,16 +59,26 @@ class Told:
     foreign: int
     drained: int
     revoked: int
+    commands: dict[tuple[str, str], "subprocess.CompletedProcess[str]"]
     refused: list[Any]
     used: set[tuple[str, str]]
+    denied: dict[str, list[Any]]
+    """What the API server forbade each of the two people while it ran the commands."""
 
 
 @pytest.fixture(scope="module")
 def told() -> Told:
-    with Plane(controllers=True, audit=True) as plane, Installation(plane, scheduler=False) as gangwright:
+    with (
+        Plane(controllers=True, audit=True) as plane,
+        Installation(plane, scheduler=False, aggregated=True) as gangwright,
+    ):
         answers = asyncio.run(_asked(plane, gangwright))
+        people = {"token": "system:serviceaccount:team-a:default", "certificate": JANE.user}
         return Told(
-            **answers, refused=plane.audit.refused(EXTENDER.user), used=plane.audit.used(EXTENDER.user)
+            **answers,
+            refused=plane.audit.refused(EXTENDER.user),
+            used=plane.audit.used(EXTENDER.user),
+            denied={road: plane.audit.refused(user) for road, user in people.items()},
         )
 
 
@@ -81,20 +109,45 @@ async def _asked(plane: Plane, gangwright: Installation) -> dict[str, Any]:
             "nobody": (await ask("/v1/gangs", None))[0],
             "detail": (await ask("/v1/gangs/team-a/gang-of-team-a", token))[0],
             "foreign": (await ask("/v1/gangs/team-b/gang-of-team-b", token))[0],
+            "commands": await asyncio.to_thread(_commands, plane, token),
             "drained": (await ask(f"/v1/nodes/{node}/drain", token, "POST"))[0],
         }
         await admin.delete(where("serviceaccounts", "team-a", "default"))
         fresh = await _token(admin, "team-b")
         await admin.delete(where("serviceaccounts", "team-b", "default"))
+        async with asyncio.timeout(20):  # the API server learns of it by a watch of its own
+            while (await admin.create(TOKENS, {"spec": {"token": fresh}}))["status"].get("authenticated"):
+                await asyncio.sleep(0.05)
         return found | {"revoked": (await ask("/v1/gangs", fresh))[0]}
 
 
-def _pod(gang: str) -> dict[str, Any]:
+def _commands(plane: Plane, token: str) -> dict[tuple[str, str], Any]:
+    """Each command as each of the two people runs it, with nothing but its kubeconfig."""
+    by_certificate = plane.kubeconfig(JANE)
+    document = json.loads(by_certificate.read_text())
+    document["users"][0]["user"] = {"token": token}
+    by_token, manifest = plane.folder / "by-token.kubeconfig", plane.folder / "job.json"
+    by_token.write_text(json.dumps(document))
+    manifest.write_text(json.dumps({"apiVersion": "v1", "kind": "Pod", **_pod("tried", 1)}))
+    found = {}
+    for road, kubeconfig in ("token", by_token), ("certificate", by_certificate):
+        for name, words in COMMANDS.items():
+            last = [str(manifest)] if name == "simulate" else []
+            found[road, name] = _run(kubeconfig, *words, *last)
+    return found
+
+
+def _run(kubeconfig: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "scheduler", *words, f"--kubeconfig={kubeconfig}"]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def _pod(gang: str, members: int = 2) -> dict[str, Any]:
     return {
         "metadata": {
             "name": f"{gang}-0",
             "labels": {labels.GANG: gang},
-            "annotations": {labels.MIN_MEMBERS: "2"},
+            "annotations": {labels.MIN_MEMBERS: str(members)},
         },
         "spec": {"schedulerName": "gangwright", "containers": [{"name": "main", "image": "none"}]},
     }
@@ -115,6 +168,23 @@ def test_a_service_account_sees_the_names_of_its_own(told):
     assert told.foreign == 403
 
 
+@pytest.mark.parametrize("road", ["token", "certificate"])
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_answers_a_user_of_one_namespace(told, road, name):
+    """After the documented install alone, by token and by client certificate: names of others stay hidden."""
+    done = told.commands[road, name]
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "team-b" not in done.stdout
+    if name in {"list", "queue", "explain"}:
+        assert "gang-of-team-a" in done.stdout
+
+
+def test_the_api_server_forbids_them_nothing(told):
+    """Each command asks only what its user may ask."""
+    assert told.denied == {"token": [], "certificate": []}
+
+
 def test_tokens_that_nobody_made_are_refused(told):
     """No token, one that is none, and one whose account is gone."""
     assert (told.nobody, told.stranger, told.revoked) == (401, 401, 401)
@@ -131,4 +201,9 @@ def test_our_own_rights_suffice(told):
     assert {
         ("create", "tokenreviews.authentication.k8s.io"),
         ("create", "subjectaccessreviews.authorization.k8s.io"),
+        ("get", "configmaps"),
+        ("get", "secrets"),
+        ("update", "secrets"),
+        ("get", "apiservices.apiregistration.k8s.io"),
+        ("patch", "apiservices.apiregistration.k8s.io"),
     } <= told.used

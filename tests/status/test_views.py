@@ -16,6 +16,7 @@ from scheduler.status import gang_views, node_views
 from scheduler.status.authorization import Sight
 from scheduler.status.gang_views import Outlook, Page, at_once
 from tests.engine.support.cast import a_gang_of_pods, a_pod, an_owner
+from tests.engine.support.stage import a_set, a_world
 from tests.engine.support.world import World
 from tests.status.support.scene import ALIAS, EVERYTHING, HOSTILE, NOBODY, POLICY, a_scene
 from tests.support.builders import GPU, a_node, some_nodes
@@ -174,6 +175,21 @@ def test_a_refusal_names_field_value_and_remedy(world):
     assert detail.refusal.value == HOSTILE
     assert "pack" in detail.refusal.remedy
     assert HOSTILE in detail.gang.message
+
+
+def test_a_gang_with_an_end_says_when():
+    """While it runs; then it is refused with the reason, without a place in the queue."""
+    own = a_world(2)
+    a_set(own, "train", 2, max_runtime=100.0)
+    own.settle(1)
+    detail = gang_views.detail(own.engine, own.record("train"), EVERYTHING, own.now)
+    assert (detail.wishes.max_runtime, detail.ends_by) == (100.0, 100.0)
+
+    own.settle(110)
+    detail = gang_views.detail(own.engine, own.record("train"), EVERYTHING, own.now)
+    assert (detail.gang.state, detail.gang.reason) == ("refused", Reason.RUNTIME_EXCEEDED)
+    assert (detail.gang.position, detail.gang.forecast, detail.ends_by) == (None, None, None)
+    assert detail.refusal.value == "1m40s"
 
 
 def test_a_pod_alone_is_found_by_its_name(world):

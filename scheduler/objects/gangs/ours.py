@@ -62,6 +62,7 @@ def wish(sheet: PodMetadata) -> Wish:
         timeout=sheet.annotation(key.TIMEOUT, timeout),
         start_timeout=sheet.annotation(key.START_TIMEOUT, timeout),
         expected_runtime=sheet.annotation(key.EXPECTED_RUNTIME, runtime),
+        max_runtime=sheet.annotation(key.MAX_RUNTIME, runtime),
         pin=sheet.annotation(key.PIN, _pin),
         on_member_loss=sheet.annotation(key.ON_MEMBER_LOSS, _loss),
         give_way=sheet.annotation(key.PREEMPTION, _give_way),

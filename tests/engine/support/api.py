@@ -352,7 +352,7 @@ class FakeApi:
 
     def _evict(self, effect: Evict) -> None:
         pod = self._get(effect.key, effect.uid, other=FailureKind.CONFLICT)
-        if effect.reason is not Reason.PREEMPTED:
+        if effect.reason not in {Reason.PREEMPTED, Reason.RUNTIME_EXCEEDED}:
             assert pod.owner is not None, f"{pod.key} is evicted and nobody makes it again"
         if pod.node is not None and pod.uid in self.protected and not pod.deleting:
             raise RefusalError(FailureKind.BUDGET)
@@ -362,7 +362,8 @@ class FakeApi:
     def _suspend(self, effect: SuspendJob) -> None:
         traits = self._unchanged(effect)
         self._job(effect.owner).suspended = True
-        self.put_owner(replace(traits, suspended=True, paused=effect.owner, attained=effect.attained))
+        paused = effect.owner if effect.stays is None else None
+        self.put_owner(replace(traits, suspended=True, paused=paused, attained=effect.attained))
 
     def _resume(self, effect: ResumeJob) -> None:
         traits = self._unchanged(effect)

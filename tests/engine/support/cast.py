@@ -61,6 +61,7 @@ def a_membership(
     timeout: float | None = None,
     pin: Pin | None = None,
     runtime: float | None = None,
+    max_runtime: float | None = None,
     give_way: GiveWay | None = None,
 ) -> Membership:
     """`quorum`: a number for a gang without roles, numbers by role, or None where a group object tells it."""
@@ -77,6 +78,7 @@ def a_membership(
             required=required,
             timeout=timeout,
             expected_runtime=runtime,
+            max_runtime=max_runtime,
             pin=pin,
             give_way=give_way,
         ),

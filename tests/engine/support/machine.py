@@ -94,6 +94,7 @@ class Gangs(RuleBasedStateMachine):
             strategy=one.strategy,
             required=one.required,
             runtime=one.runtime,
+            max_runtime=one.max_runtime,
             give_way=one.give_way,
         )
         number = len(self.world.api.feed)

@@ -123,6 +123,7 @@ class Wanted:
     runtime: float | None = None
     grace: float = 0.0
     """Seconds that its pods take to go when they are told to."""
+    max_runtime: float | None = None
 
 
 wanted = st.builds(

@@ -148,7 +148,7 @@ class Witness:
 
     def asked_for(self, effect: Effect) -> None:
         match effect:
-            case SuspendJob() | Evict(reason=Reason.PREEMPTED):
+            case SuspendJob(stays=None) | Evict(reason=Reason.PREEMPTED):
                 self._asks(effect)
             case Ungate() | Nominate():
                 self._lets_go(effect)

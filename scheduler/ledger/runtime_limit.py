@@ -1,0 +1,138 @@
+"""The longest that a gang may run, `gangwright.io/max-runtime`: it is warned, and then ended for good.
+
+Lives here: the clock, how a gang is ended, and what is known of that after a restart. The clock begins with the bind that
+made the quorum whole. It is read off the pods, so that a restart or another replica counts on from the same moment.
+
+A gang of one Job is ended by suspending the Job, which then stays suspended until a person resumes it. Of other gangs
+the pods are evicted. What their controllers make next is refused (`gang_spec`) until it asks for more time. After a restart
+that is known from the condition on pods that wait; a gang without pods is forgotten then.
+
+Never here: what the limit tells of the end of a gang before it has come (observed_runs).
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from scheduler.ledger import attained_service, gang_spec, healing, observed_runs
+from scheduler.ledger.cache import Cache
+from scheduler.ledger.gang import GangRecord, Member, Spec, arrival
+from scheduler.ledger.gang_spec import MAX_RUNTIME
+from scheduler.ledger.phase import QUORUM_BOUND
+from scheduler.ledger.quorum import QuorumCount
+from scheduler.model.decision import TEXT, Reason, Refuse
+from scheduler.model.durations import written
+from scheduler.model.effects import Announce, Effect, SuspendJob
+from scheduler.model.workload import OwnerTraits, Phase
+
+PART: Final = 0.1
+"""Of its limit: people are warned so long before the end, or `LEAD`, whichever is shorter."""
+
+LEAD: Final = 300.0
+"""Seconds: enough for a training to save its work, and late enough to be read as the last call."""
+
+
+def end(record: GangRecord, now: float) -> float | None:
+    """When it is ended, in the ledger's time; None: never, or its quorum is not at its places."""
+    span, spec = observed_runs.limit(record), record.spec
+    if span is None or not isinstance(spec, Spec) or record.state not in QUORUM_BOUND:
+        return None
+    return _began(record, spec, now) + span
+
+
+def enforce(cache: Cache, record: GangRecord, now: float) -> list[Effect]:
+    """What is to be done for its limit now. Sets `record.runtime_limit.look_at`, when to look again.
+
+    A gang of which a member leaves or was lost is not whole, and has no end until it is whole again.
+    """
+    own, spec, span = record.runtime_limit, record.spec, observed_runs.limit(record)
+    own.look_at = float("inf")
+    exceeded = isinstance(spec, Refuse) and spec.reason is Reason.RUNTIME_EXCEEDED
+    bound = [m for m in record.live() if m.bound] if exceeded or span is not None else []
+    if exceeded:
+        return list(healing.evict_all(cache, record, bound, Reason.RUNTIME_EXCEEDED, now))
+    ends = end(record, now)
+    if ends is None or span is None or not bound:
+        return []
+    warned_at = ends - min(PART * span, LEAD)
+    if now < ends:
+        own.look_at = ends if now >= warned_at else warned_at
+        left = written(max(1.0, round(ends - now)))
+        text = f"in {left} it has run for its {MAX_RUNTIME}, {written(span)}; save its work, or raise that"
+        return list(_tell(record, Reason.ENDING_SOON, ends, text)) if now >= warned_at else []
+    job = attained_service.job_of(record, cache.owners)
+    if job is not None and not job.managed and attained_service.leaves_alone(record, cache.registry):
+        return list(_suspend(cache, record, job, ends, now))
+    return list(_evict(cache, record, bound, span, ends, now))
+
+
+def _began(record: GangRecord, spec: Spec, now: float) -> float:
+    """When the member was bound that made its quorum whole; where not all of them tell, when that was seen. It moves no
+    more while the quorum stays whole, whichever members are replaced.
+    """
+    seen = now if record.observed.since is None else record.observed.since
+    placed = [m for m in record.members.values() if (m.bound and m.live) or m.pod.phase is Phase.SUCCEEDED]
+    binds = {member.pod.uid: member.pod.bound_at for member in placed}
+    if None not in binds.values():
+        count = QuorumCount(spec)
+        for member in sorted(placed, key=lambda m: (binds[m.pod.uid] or 0.0, arrival(m))):
+            if count.take(member) and not count.left:
+                return min(binds[member.pod.uid] or 0.0, seen)
+    return seen
+
+
+def _suspend(cache: Cache, record: GangRecord, job: OwnerTraits, ends: float, now: float) -> Iterator[Effect]:
+    """Suspend its Job, and again until it is: a Job that has changed since it was seen refuses."""
+    pod = _eldest(record).pod
+    if job.suspended or pod.owner is None:
+        return
+    own = record.runtime_limit
+    if now >= own.suspend_again:
+        own.suspend_again = now + cache.policy.outcome_limit
+        had = attained_service.so_far(record, cache.owners, now)
+        key = pod.key._replace(name=pod.owner.name)
+        yield SuspendJob(record.key, pod.uid, key, pod.owner, had, job.version, stays=Reason.RUNTIME_EXCEEDED)
+        yield from _ended(cache, record, ends, "its Job is suspended until you resume it")
+    own.look_at = own.suspend_again
+
+
+def _evict(
+    cache: Cache, record: GangRecord, bound: list[Member], span: float, ends: float, now: float
+) -> Iterator[Effect]:
+    """Evict all pods that have a node. Pods that were evicted count no more, so this comes once."""
+    own, pod = record.runtime_limit, _eldest(record).pod
+    text = f"its {len(bound)} pods are evicted; those that replace them wait until {MAX_RUNTIME} is longer"
+    yield from _ended(cache, record, ends, text)
+    own.exceeded = span
+    own.makers = frozenset(m.pod.owner.uid for m in record.live() if m.pod.owner is not None)
+    cache.registry.keep_scars(record, pod)  # of a gang of one the next pod may come before this one is gone
+    yield from healing.evict_all(cache, record, bound, Reason.RUNTIME_EXCEEDED, now)
+    cache.mark(record.key, spec_too=True)
+
+
+def _ended(cache: Cache, record: GangRecord, ends: float, text: str) -> Iterator[Effect]:
+    told = list(_tell(record, Reason.RUNTIME_EXCEEDED, ends, text))
+    cache.counters.decisions[Reason.RUNTIME_EXCEEDED] += len(told)
+    yield from told
+
+
+def _tell(record: GangRecord, why: Reason, ends: float, text: str) -> Iterator[Effect]:
+    """Once for each end: on the first pod, and on its owner."""
+    if record.runtime_limit.told != (why, ends):
+        record.runtime_limit.told = (why, ends)
+        pod = _eldest(record).pod
+        yield Announce(record.key, pod.uid, pod.key, pod.owner, why, f"{TEXT[why]}: {text}")
+
+
+def _eldest(record: GangRecord) -> Member:
+    return min(record.live(), key=arrival)
+
+
+def adopt(cache: Cache, record: GangRecord) -> None:
+    """After a restart: a pod that waits may say that its gang was ended."""
+    says = (m.pod.told for m in record.live() if m.pod.node is None)
+    if not any(told == Reason.RUNTIME_EXCEEDED for told in says):
+        return
+    spec = gang_spec.spec(record, cache.groups, cache.policy)
+    own = record.runtime_limit
+    own.exceeded = spec.wish.max_runtime if isinstance(spec, Spec) else None
+    own.makers = frozenset(m.pod.owner.uid for m in record.live() if m.pod.owner is not None)
