@@ -39,9 +39,13 @@ def defrag(
 
 def _asked(reach: Reach, *, dry_run: bool) -> DefragAnswer:
     """What the status service says, and does unless it is a dry run."""
-    from scheduler.cli.status_client import StatusClient
+    from scheduler.cli.status_client import OFFLINE, StatusClient
 
-    return StatusClient(reach).defrag(dry_run=dry_run)
+    remote = StatusClient(reach, OFFLINE if dry_run else "")
+    answer = remote.defrag(dry_run=dry_run)
+    for text in remote.notes():
+        screen.note(text)
+    return answer
 
 
 def _worked_out(reach: Reach) -> DefragAnswer:

@@ -29,12 +29,14 @@ from aiohttp import web
 
 from scheduler.cli import screen
 from scheduler.cli.options import Context, Kubeconfig, Reach
-from scheduler.errors import KubeError, shortened
+from scheduler.cli.status_client import MISSING, TRIES, MissingServiceError
+from scheduler.errors import GangwrightError, Unauthorized, shortened
 from scheduler.kube.client import Client
+from scheduler.kube.http_connection import Answer, refused
 from scheduler.serving.middleware import route_of
 from scheduler.serving.token_reviews import Unknown, token
 from scheduler.status import schemas
-from scheduler.status.api_group import API_PREFIX
+from scheduler.status.api_group import API_PREFIX, REPLICA, Standing
 from scheduler.status.openapi import description
 from scheduler.status.operator_api import Problem, unknown
 from scheduler.status.page import add_page
@@ -46,7 +48,6 @@ HOST: Final = "127.0.0.1"
 SAME_SITE: Final = frozenset({"same-origin", "none"})
 """For which sites a browser may say that it asks: for the page itself, or for the person at it."""
 
-NOT_SERVED: Final = f"the API server knows no {API_PREFIX}; ask an administrator whether Gangwright is installed with its APIService"
 LOGIN: Final = "the API server does not accept your credentials; log in to the cluster again"
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -61,8 +62,8 @@ def ui(
 ) -> None:
     """Open the status page in a browser.
 
-    It asks with the credentials of your kubeconfig. The page is served on this machine, until Ctrl-C, to the browser that has the URL. It asks the status service through
-    the API server, and shows what you may see.
+    The page is served on this machine, until Ctrl-C, to the browser that has the URL. It asks the status service through
+    the API server, with the credentials of your kubeconfig, and shows what you may see.
     """
     try:
         asyncio.run(_serve(Reach(kubeconfig, context), browser=not no_browser))
@@ -71,7 +72,7 @@ def ui(
 
 
 async def _serve(reach: Reach, *, browser: bool) -> None:
-    """Serve until cancelled. Raises Problem or KubeError at once where the status service does not answer."""
+    """Serve until cancelled. Raises GangwrightError at once where the status service does not answer."""
     async with await reach.client() as client:
         await _asked(client, "GET", "/v1/cluster")  # what is wrong is said here, before a browser opens
         secret = secrets.token_urlsafe(32)
@@ -127,8 +128,8 @@ def _guard(secret: str) -> Any:
             return _refused(problem)
         except Unknown as error:
             return _refused(unknown(str(error)))
-        except KubeError as error:
-            return _refused(Problem(502, str(error)))
+        except GangwrightError as error:
+            return _refused(Problem(502, LOGIN if isinstance(error, Unauthorized) else str(error)))
         except web.HTTPException as error:
             return _refused(Problem(error.status, error.reason))
 
@@ -198,32 +199,32 @@ async def _asked(
     query: Mapping[str, str] | None = None,
     body: bytes | None = None,
 ) -> bytes:
-    """The answer of the status service. Raises Problem where it is a refusal, and KubeError where there is none."""
-    status, answer = await client.exchange(method, API_PREFIX + path, params=query, body=body)
-    if status != 200:
-        raise _refusal(status, answer)
-    return answer
+    """The answer of the status service, of an active replica if one is met.
+
+    Raises Problem where it refuses, and another GangwrightError where it does not answer.
+    """
+    answer = await client.exchange(method, API_PREFIX + path, params=query, body=body)
+    for _ in range(TRIES - 1):  # a page that hears two replicas by turns would flicker
+        if answer.headers.get(REPLICA.lower()) != Standing.STANDBY:
+            break
+        answer = await client.exchange(method, API_PREFIX + path, params=query, body=body)
+    if answer.status != 200:
+        raise _failure(f"{method} {path}", answer)
+    return answer.body
 
 
-class _Said(msgspec.Struct):
-    """Of a refusal: what the status service says, or what the API server says."""
-
-    error: str = ""
-    message: str = ""
-
-
-def _refusal(status: int, body: bytes) -> Problem:
-    """A refusal in words. A 401 is not passed on: the page would take it for one of its own token."""
+def _failure(call: str, answer: Answer) -> GangwrightError:
+    """What the service refuses, or what the API server says in its place. Never a 401 of the service: the page would take it
+    for one of its own token.
+    """
+    if REPLICA.lower() not in answer.headers:
+        said = refused(call, answer)
+        return MissingServiceError(said, "") if said.status in MISSING else said
     try:
-        said = msgspec.json.decode(body, type=_Said)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        said = _Said()
-    if status == 401:
-        return Problem(502, LOGIN)
-    if status == 404 and not said.error:
-        return Problem(502, NOT_SERVED)
-    text = said.error or said.message or f"the API server answers {status}"
-    return Problem(status if 400 <= status < 600 else 502, shortened(text))
+        text = msgspec.json.decode(answer.body, type=schemas.Error).error
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        text = "no word why"
+    return Problem(502 if answer.status == 401 else answer.status, shortened(text))
 
 
 def _answered(request: web.Request, body: bytes) -> web.Response:

@@ -29,6 +29,7 @@ from scheduler import errors
 from scheduler.clock import steady
 from scheduler.kube.api_errors import UNWELL, read_status, refusal
 from scheduler.kube.credentials import Access
+from scheduler.kube.http_connection import Answer
 
 JSON = "application/json"
 
@@ -168,20 +169,21 @@ class Client:
         body: bytes | None = None,
         timeout: float = 30.0,  # noqa: ASYNC109 - a property of the call, not a way to stop it
         most: int = ANSWER_LIMIT,
-    ) -> tuple[int, bytes]:
-        """Call once, and return the status and the body of the answer, whatever they are.
+    ) -> Answer:
+        """Call once, and return the answer, of whatever status.
 
         For an API that the API server passes calls on to: its refusals are no Status objects. timeout, most: as for
         `request`. Raises Unreachable and TooLong as `request` does.
         """
         call = f"{method} {path}"
-        limit = aiohttp.ClientTimeout(total=timeout, sock_connect=CONNECT_LIMIT)
+        limit = aiohttp.ClientTimeout(total=timeout, sock_connect=self._connect_within)
         with _unreachable(call):
             async with await self._send(method, path, params, limit, body=body) as response:
                 if response.status == HTTPStatus.UNAUTHORIZED:
                     self._access.doubt()
-                answer = await _whole(call, response, most)
-        return response.status, answer
+                text = await _whole(call, response, most)
+        headers = {name.lower(): value for name, value in response.headers.items()}
+        return Answer(response.status, headers, text)
 
     @asynccontextmanager
     async def stream(

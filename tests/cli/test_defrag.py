@@ -92,14 +92,14 @@ def operator():
 
 
 @pytest.fixture
-async def asked(cluster, operator, monkeypatch):
-    """The command, asking a service by a token."""
+async def asked(cluster, operator):
+    """The command, asking the service behind the API server by a token."""
     world = a_scene()
     async with served(world.engine, everybody(), now=world.now, operator=operator) as service:
 
         async def ask(*words, token=ADMIN):
-            cluster.user = {"token": token}
-            return await cluster.say("defrag", "--server", service.url, *words)
+            cluster.user, cluster.service = {"token": token}, service.url
+            return await cluster.say("defrag", *words)
 
         yield ask
 
@@ -152,3 +152,20 @@ async def test_moves_are_not_made_offline(cluster):
 
     assert (said.code, "leave out --offline" in said.err) == (2, True)
     assert cluster.calls == []
+
+
+async def test_the_replica_that_answers_is_told_of(asked, cluster):
+    """One that does not see the API server shows what may be the past: one line says so."""
+    cluster.standings.append("stale")
+
+    said = await asked()
+
+    assert (said.code, "may be the past" in said.err) == (0, True)
+
+
+@pytest.mark.parametrize(("words", "advised"), [((), True), (("--yes",), False)])
+async def test_a_service_that_is_missing(cluster, words, advised):
+    """What can be worked out here is told for moves that are shown, and not for those that are to be made."""
+    said = await cluster.say("defrag", *words)
+
+    assert (said.code, "not installed" in said.err, "--offline" in said.err) == (2, True, advised)

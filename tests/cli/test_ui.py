@@ -9,14 +9,14 @@ import sys
 
 import aiohttp
 import pytest
-from aiohttp import web
 from aiohttp.test_utils import TestServer
 from yarl import URL
 
+from scheduler.cli.status_client import TRIES
 from scheduler.cli.ui import build_app
 from scheduler.kube.client import Client
 from scheduler.kube.credentials import find_access
-from scheduler.status.api_group import API_PREFIX
+from scheduler.status.api_group import API_PREFIX, REPLICA
 from scheduler.status.page import FILES
 from scheduler.status.routes import ROUTES
 from scheduler.status.status_app import BODY_LIMIT, HEADERS
@@ -33,30 +33,20 @@ FOUND = chromium.find()
 
 
 class Aggregating(Cluster):
-    """A cluster whose API server passes the status API on to a service, with the credentials of who asks it."""
+    """A cluster with a service behind its API server; the calls that are passed on to it are noted as all others are."""
 
     def __init__(self, folder, service):
         super().__init__(folder)
-        self.user = {"token": ADMIN}
-        self.service = service
+        self.user, self.service = {"token": ADMIN}, service
 
     async def _answer(self, request):
-        if not request.path.startswith(API_PREFIX) or request.path in self.barred:
+        if not request.path.startswith(API_PREFIX):
             return await super()._answer(request)
-        said, body = {name.lower(): value for name, value in request.headers.items()}, await request.read()
-        self.calls.append(Call(request.method, request.path, dict(request.query), said, body, None))
-        async with (
-            aiohttp.ClientSession() as session,
-            session.request(
-                request.method,
-                self.service + request.path_qs.removeprefix(API_PREFIX),
-                headers={"Authorization": said["authorization"], "Content-Type": "application/json"},
-                data=body or None,
-            ) as answer,
-        ):
-            return web.Response(
-                status=answer.status, body=await answer.read(), content_type="application/json"
-            )
+        said = {name.lower(): value for name, value in request.headers.items()}
+        call = Call(request.method, request.path, dict(request.query), said, await request.read(), None)
+        self.calls.append(call)
+        refused = self.barred.get(request.path)
+        return await (super()._answer(request) if refused is None else self._refused(refused))
 
 
 @pytest.fixture
@@ -214,15 +204,13 @@ async def test_every_answer_has_the_headers_of_the_service(local):
 @pytest.mark.parametrize(
     ("refused", "status", "text"),
     [
-        (Refuse(403), 403, "as scripted"),
-        (
-            Refuse(409, body=b'{"error": "this replica looks on", "status": 409}'),
-            409,
-            "this replica looks on",
-        ),
+        (Refuse(403), 502, "does not let you ask the status service"),
+        (Refuse(409, {REPLICA: "active"}, b'{"error": "not now", "status": 409}'), 409, "not now"),
+        (Refuse(403, {REPLICA: "active"}, b"<html>"), 403, "no word why"),
+        (Refuse(401, {REPLICA: "active"}, b'{"error": "unknown", "status": 401}'), 502, "unknown"),
         (Refuse(401), 502, "log in to the cluster again"),
-        (Refuse(404), 502, "APIService"),
-        (Refuse(503, body=b"<html>a proxy's page</html>"), 503, "the API server answers 503"),
+        (Refuse(404), 502, "not installed"),
+        (Refuse(503, body=b"<html>a proxy's page</html>"), 502, "no replica"),
         (Refuse(302, headers={"Location": "http://evil.example/"}), 502, "as scripted"),
     ],
 )
@@ -233,6 +221,17 @@ async def test_refusals_are_told_in_words(local, cluster, refused, status, text)
     found, _, body = await local.ask("/v1/cluster")
 
     assert (found, text in json.loads(body)["error"]) == (status, True)
+
+
+async def test_a_standby_is_asked_again(local, cluster):
+    """The page hears one replica, the one that is active, and a standby only where no other answers."""
+    cluster.standings += ["standby", "standby", "active"]
+    assert (await local.ask("/v1/cluster"))[0] == 200
+    assert len(cluster.calls) == 3
+
+    cluster.standings += ["standby"] * TRIES
+    assert (await local.ask("/v1/cluster"))[0] == 200
+    assert len(cluster.calls) == 3 + TRIES
 
 
 async def test_an_api_server_that_is_away_is_told(local, cluster):
@@ -283,7 +282,7 @@ async def test_without_a_service_there_is_no_server(cluster):
 
     said = await cluster.say("ui")
 
-    assert (said.code, said.out, "APIService" in said.err) == (2, "", True)
+    assert (said.code, said.out, "not installed" in said.err) == (2, "", True)
 
 
 @pytest.mark.slow

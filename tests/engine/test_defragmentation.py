@@ -2,6 +2,9 @@
 the room to that gang and no other.
 """
 
+from functools import partial
+from random import Random
+
 import pytest
 
 from scheduler.ledger import conditions
@@ -13,7 +16,7 @@ from scheduler.model.policy import Policy
 from scheduler.model.queueing import Backfill
 from scheduler.model.workload import Budget, GangKey
 from tests.engine.support.api import Controller
-from tests.engine.support.cast import a_gang_of_pods, a_pod, an_owner
+from tests.engine.support.cast import a_gang_of_pods, a_membership, a_pod, an_owner
 from tests.engine.support.stage import a_set, a_world, seats
 from tests.engine.support.world import World
 from tests.ledger.support.invariants import broken
@@ -248,3 +251,77 @@ def test_seats_that_do_not_come_free_are_given_back() -> None:
     world.settle(world.policy.timeout + 5)
     assert (leases(world), seats(world, "big")) == (0, 0)
     assert conditions.reason(world.record("big")) is Reason.NO_ROOM
+
+
+# ── in random clusters ──────────────────────────────────────────────────────────────────────────────────
+
+
+def broken_up(chance: Random) -> tuple[World, int, int]:
+    """A few nodes with small gangs and single pods all over them, and a gang that waits, or not. How many pods run, and
+    how many the gang has.
+    """
+    free = {f"n{number}": chance.randint(2, 4) for number in range(chance.randint(3, 6))}
+    world = a_world(*free.values(), policy=Policy(backfill=chance.choice(list(Backfill)), timeout=60.0))
+    running = 0
+    for number in range(chance.randint(2, 6)):
+        kind, size = chance.choice(["ReplicaSet", "StatefulSet"]), chance.randint(1, 3)
+        room = [node for node, count in free.items() for _ in range(count)]
+        if len(room) < size:
+            break
+        owner = an_owner(kind, f"s{number}")
+        said = a_membership(f"s{number}", size) if chance.random() < 0.6 else None
+        template = partial(a_pod, membership=said, owner=owner, gpu=1)
+        for place, node in enumerate(chance.sample(room, size)):
+            world.submit([template(f"s{number}-{place}", node=node)])
+            free[node] -= 1
+        world.control(Controller(owner, size, template, kind == "StatefulSet"))
+        running += size
+    world.settle(2)
+    wanted = chance.randint(1, 3)
+    world.submit(a_gang_of_pods("big", wanted, gpu=chance.randint(2, 4)))
+    world.settle(5)
+    return world, running, wanted
+
+
+def upset(world: World, chance: Random) -> None:
+    """What may happen while gangs move: a restart, budgets, strangers, a second wish for room, pods that are deleted."""
+    world.settle(chance.choice([0.5, 3.0, 20.0]))
+    match chance.randrange(5):
+        case 0:
+            world.crash()
+        case 1:
+            world.api.protected |= {pod.uid for pod in world.api.pods.values() if chance.random() < 0.5}
+        case 2:
+            world.steal(chance.choice(sorted(world.api.nodes)), gpu=1)
+        case 3:
+            world.defrag()
+        case _:
+            world.api.remove(chance.choice(sorted(world.api.pods)))
+
+
+@pytest.mark.parametrize("calm", [True, False])
+def test_moves_in_random_clusters(calm: bool) -> None:
+    """Left alone, the gang gets its seats, and so does every pod that made room, though a small gang comes meanwhile.
+    Whatever else happens, the books are right, and no seat is kept without end.
+    """
+    moved = 0
+    for seed in range(60):
+        chance = Random(seed)
+        world, running, wanted = broken_up(chance)
+        key = world.engine.first_waiting()
+        found = world.engine.defrag(key) if key is not None else None
+        if found is None or not found.seats:
+            continue
+        moved += 1
+        world.api.grace = lambda pod, seed=seed: Random(f"{seed} {pod.uid}").choice([0.0, 3.0, 30.0])
+        assert made(world, found), seed
+        world.submit(a_gang_of_pods("late", 1, gpu=chance.randint(1, 2)))
+        for _ in range(0 if calm else 3):
+            upset(world, chance)
+            assert broken(world.engine.ledger) == [], seed
+        world.api.protected.clear()
+        world.settle(300)
+        assert (broken(world.engine.ledger), leases(world)) == ([], 0), seed
+        there = [pod for pod in world.api.pods.values() if pod.owner is not None and pod.node is not None]
+        assert not calm or (seats(world, "big"), len(there)) == (wanted, running), seed
+    assert moved > 5

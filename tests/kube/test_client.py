@@ -75,8 +75,9 @@ async def test_an_exchange_gives_whatever_is_answered(
     api: ApiServer, client: Client, status: int, body: bytes
 ) -> None:
     """Status and body as they are: what answers behind the API server has refusals of its own form."""
-    api.refusals.append(Refuse(status, body=body))
-    assert await client.exchange("POST", "/apis/x/v1/y", params={"a": "b"}, body=b"{}") == (status, body)
+    api.refusals.append(Refuse(status, {"Gangwright-Replica": "active"}, body))
+    answer = await client.exchange("POST", "/apis/x/v1/y", params={"a": "b"}, body=b"{}")
+    assert (answer.status, answer.body, answer.headers["gangwright-replica"]) == (status, body, "active")
     (call,) = api.calls
     assert (call.method, call.path, call.query, call.body) == ("POST", "/apis/x/v1/y", {"a": "b"}, b"{}")
 

@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+import signal
 import subprocess
 import sys
+import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,6 +62,8 @@ class Told:
     drained: int
     revoked: int
     commands: dict[tuple[str, str], "subprocess.CompletedProcess[str]"]
+    pages: dict[str, str]
+    """The user that the page of `gangwright ui` names, by how it is known."""
     refused: list[Any]
     used: set[tuple[str, str]]
     denied: dict[str, list[Any]]
@@ -109,7 +113,7 @@ async def _asked(plane: Plane, gangwright: Installation) -> dict[str, Any]:
             "nobody": (await ask("/v1/gangs", None))[0],
             "detail": (await ask("/v1/gangs/team-a/gang-of-team-a", token))[0],
             "foreign": (await ask("/v1/gangs/team-b/gang-of-team-b", token))[0],
-            "commands": await asyncio.to_thread(_commands, plane, token),
+            **await asyncio.to_thread(_commands, plane, token),
             "drained": (await ask(f"/v1/nodes/{node}/drain", token, "POST"))[0],
         }
         await admin.delete(where("serviceaccounts", "team-a", "default"))
@@ -121,8 +125,8 @@ async def _asked(plane: Plane, gangwright: Installation) -> dict[str, Any]:
         return found | {"revoked": (await ask("/v1/gangs", fresh))[0]}
 
 
-def _commands(plane: Plane, token: str) -> dict[tuple[str, str], Any]:
-    """Each command as each of the two people runs it, with nothing but its kubeconfig."""
+def _commands(plane: Plane, token: str) -> dict[str, Any]:
+    """Each command and the page as each of the two people runs it, with nothing but its kubeconfig."""
     by_certificate = plane.kubeconfig(JANE)
     document = json.loads(by_certificate.read_text())
     document["users"][0]["user"] = {"token": token}
@@ -134,7 +138,21 @@ def _commands(plane: Plane, token: str) -> dict[tuple[str, str], Any]:
         for name, words in COMMANDS.items():
             last = [str(manifest)] if name == "simulate" else []
             found[road, name] = _run(kubeconfig, *words, *last)
-    return found
+    return {"commands": found, "pages": {"token": _page(by_token), "certificate": _page(by_certificate)}}
+
+
+def _page(kubeconfig: Path) -> str:
+    """The user that the page is told."""
+    command = [sys.executable, "-m", "scheduler", "ui", "--no-browser", "--kubeconfig", str(kubeconfig)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        url, _, secret = process.stdout.readline().strip().partition("#token=")
+        try:
+            asked = urllib.request.Request(f"{url}v1/cluster", headers={"Authorization": f"Bearer {secret}"})
+            with urllib.request.urlopen(asked, timeout=30) as answer:
+                return json.load(answer)["user"]
+        finally:
+            process.send_signal(signal.SIGINT)
 
 
 def _run(kubeconfig: Path, *words: str) -> "subprocess.CompletedProcess[str]":
@@ -207,3 +225,8 @@ def test_our_own_rights_suffice(told):
         ("get", "apiservices.apiregistration.k8s.io"),
         ("patch", "apiservices.apiregistration.k8s.io"),
     } <= told.used
+
+
+def test_the_page_opens_with_any_kubeconfig(told: Told):
+    """`gangwright ui` asks through the API server, which knows a person by a token or by a client certificate."""
+    assert told.pages == {"token": "system:serviceaccount:team-a:default", "certificate": JANE.user}
