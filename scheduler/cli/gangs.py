@@ -33,11 +33,11 @@ from scheduler.cli.options import (
     scope,
     split,
 )
-from scheduler.cli.screen import by_gang, span
+from scheduler.cli.screen import by_gang, preempted, span
 from scheduler.errors import KubeError, SettingsError
 from scheduler.model import names
 from scheduler.objects import labels
-from scheduler.status.schemas import GangDetail, GangRow, MemberRow, PreemptedRow
+from scheduler.status.schemas import GangDetail, GangRow, MemberRow
 
 if TYPE_CHECKING:
     from scheduler.cli.offline_answers import OfflineAnswers
@@ -380,15 +380,6 @@ def _facts(found: GangDetail, now: float) -> Iterator[tuple[str, str]]:
         yield "backs off", f"for {span(found.not_before - now)} (try {found.tries})"
     for bar in found.barred:
         yield "barred node", f"{bar.node}, until {_clock(bar.until)}"
-
-
-def preempted(own: PreemptedRow) -> str:
-    """Which gang it gave way to last, and when."""
-    when = datetime.fromtimestamp(own.at, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
-    if own.id is None:
-        return f"was preempted at {when}: {own.message}"
-    winner = f"{own.namespace}/{own.gang}" if own.gang else f"gang {own.id} of another namespace"
-    return f"was preempted by {winner} (priority {own.priority}) at {when}"
 
 
 def _clock(time: float) -> str:

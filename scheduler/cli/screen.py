@@ -7,6 +7,7 @@ with control characters and invisible ones escaped. Never here: what is shown.
 import re
 import sys
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any, Final
 
@@ -18,7 +19,7 @@ from rich.text import Text
 
 from scheduler.cli.options import Form
 from scheduler.status.node_schemas import Tenant
-from scheduler.status.schemas import Behind, VictimRow
+from scheduler.status.schemas import Behind, PreemptedRow, VictimRow
 
 UNITS: Final = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
 
@@ -109,6 +110,15 @@ def gang_name(gang: Tenant | VictimRow | Behind) -> str:
     """A gang by its names, or by its id where they are hidden."""
     name = gang.name if isinstance(gang, Tenant) else gang.gang
     return f"{gang.namespace}/{name}" if name else gang.id
+
+
+def preempted(own: PreemptedRow) -> str:
+    """Which gang it gave way to last, and when."""
+    when = datetime.fromtimestamp(own.at, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    if own.id is None:
+        return f"was preempted at {when}: {own.message}"
+    winner = f"{own.namespace}/{own.gang}" if own.gang else f"gang {own.id} of another namespace"
+    return f"was preempted by {winner} (priority {own.priority}) at {when}"
 
 
 def by_gang(victims: Iterable[VictimRow]) -> list[VictimRow]:

@@ -273,7 +273,7 @@ async def test_controllers_whose_pods_are_no_gang_together(cluster, write):
     """
     job_set = write(a_job_set(a_part("driver"), a_part("worker", replicas=2)))
 
-    foretold = await cluster.say("simulate", "-f", job_set, "-n", "team")
+    foretold = await cluster.say_offline("simulate", "-f", job_set, "-n", "team")
     applied = await cluster.say("submit", "-f", job_set, "-n", "team")
 
     assert (foretold.code, foretold.rows[0]["ANSWER"]) == (1, "waits")

@@ -62,7 +62,7 @@ TOLD = Status(
 
 async def test_an_elastic_gang_is_explained_by_its_job_too(cluster):
     """What became of its workers, on which nodes, and why: as the elastic master has written it."""
-    cluster.gang("train", 2, node="r0-n0")
+    cluster.gang("train", 2, node="r0-n0", owner="ElasticJob/train")
     cluster.put("train", JOBS, "team", spec=elastic()["spec"], status=encode_status(TOLD))
 
     said = await cluster.say_offline("explain", "team/train")

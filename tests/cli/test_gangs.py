@@ -10,8 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import yaml
 
-from scheduler.cli.gangs import preempted
-from scheduler.cli.screen import as_yaml, by_gang
+from scheduler.cli.screen import as_yaml, by_gang, preempted
 from scheduler.status.schemas import PreemptedRow, VictimRow
 from tests.cli.support.manifests import a_job
 from tests.cli.support.speaking import CONFIG_MAPS, JOBS, say

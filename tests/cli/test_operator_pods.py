@@ -108,7 +108,7 @@ async def test_they_are_submitted_as_gangs(cluster, write, case):
     """Head and workers are one gang, a group is one; all is applied as written, without an error."""
     thing, pods = GANGS[case]
 
-    foretold = await cluster.say("simulate", "-f", write(thing), "-n", "team", "-o", "json")
+    foretold = await cluster.say_offline("simulate", "-f", write(thing), "-n", "team", "-o", "json")
     applied = await cluster.say("submit", "-f", write(thing), "-n", "team")
 
     assert (foretold.code, [(own["answer"], own["pods"]) for own in foretold.json]) == (
@@ -190,7 +190,7 @@ async def test_groups_that_volcanos_integration_names_are_gangs(cluster, write):
     """Each group is asked about as a gang of its own, and `--wait` does not wait for a name that is not known."""
     place = write(a_leader_worker_set(replicas=2))
 
-    foretold = await cluster.say("simulate", "-f", place, "-n", "team", "-o", "json")
+    foretold = await cluster.say_offline("simulate", "-f", place, "-n", "team", "-o", "json")
     applied = await cluster.say("submit", "-f", place, "-n", "team", "--wait")
 
     assert [(own["gang"], own["answer"], own["pods"]) for own in foretold.json] == [

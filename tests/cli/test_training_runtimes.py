@@ -107,7 +107,7 @@ async def test_a_runtime_with_a_pod_group_makes_a_gang(cluster, write, runs, sou
     runs(a_runtime(podGroupPolicy={source: {}}))
     place = write(a_train_job(numNodes=3))
 
-    foretold = await cluster.say("simulate", "-f", place, "-n", "team", "-o", "json")
+    foretold = await cluster.say_offline("simulate", "-f", place, "-n", "team", "-o", "json")
     applied = await cluster.say("submit", "-f", place, "-n", "team")
 
     (own,) = foretold.json
@@ -164,7 +164,7 @@ async def test_the_scheduler_of_a_runtime(cluster, write, runs):
 
 async def test_a_runtime_of_the_same_file(cluster, write):
     """It counts though the cluster has none yet."""
-    said = await cluster.say(
+    said = await cluster.say_offline(
         "simulate", "-f", write(a_runtime(), a_train_job(patch=GANG, numNodes=2)), "-n", "team", "-o", "json"
     )
 

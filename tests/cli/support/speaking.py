@@ -243,8 +243,9 @@ class Cluster(ApiServer):
         gated: bool = True,
         created: str = SINCE,
         annotations: dict[str, str] | None = None,
+        owner: str = "",
     ) -> dict[str, Any]:
-        """A pod of ours; with a node it runs there."""
+        """A pod of ours; with a node it runs there. owner: its controller, as `Kind/name`."""
         said = {"gangwright.io/min-members": str(quorum)} if gang else {}
         made = self.put(
             name,
@@ -263,6 +264,10 @@ class Cluster(ApiServer):
         if namespace == "team":
             self.objects[TEAM][namespace, name] = made
         made["metadata"] |= {"annotations": {**said, **(annotations or {})}, "creationTimestamp": created}
+        if owner:
+            kind, _, called = owner.partition("/")
+            whose = {"apiVersion": "v1", "kind": kind, "name": called, "uid": owner, "controller": True}
+            made["metadata"]["ownerReferences"] = [whose]
         if namespace == "team":
             self.changed(name)
         return made
