@@ -57,7 +57,7 @@ class ResourceRow(Part, frozen=True):
     use: float
     """Share in use, 0 … 1; more where others overdrew."""
     fragmentation: float | None
-    """Share of the free amount that the pods of present gangs cannot use where it is; null when nobody asks for it."""
+    """Share of the free amount that the pods of present gangs cannot use where it is; null when no gang asks for it."""
 
 
 class ClusterStatus(Part, frozen=True):
@@ -67,7 +67,7 @@ class ClusterStatus(Part, frozen=True):
     acting: bool
     synced: bool
     stale: bool
-    """What is known may be the past: nobody is placed by it, and nobody evicted, until the API server is seen again."""
+    """What is known may be the past: no pod is placed or evicted by it until the API server is seen again."""
     generation: Count
     nodes: Count
     schedulable: Count
