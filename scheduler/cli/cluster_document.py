@@ -50,7 +50,7 @@ UNREADY: Final = f"leads and is not ready, so nothing happens until it is: kubec
 LEASE: Final = LeaseName(HOME, "gangwright")
 """Whose kube-scheduler holds it acts."""
 
-ELSEWHERE: Final = "without that right the status service answers list, queue, explain, nodes and simulate: leave out --offline"
+ELSEWHERE: Final = "without that right the status service answers: leave out --offline"
 
 
 class _ConfigMap(msgspec.Struct):

@@ -3,6 +3,7 @@
 Lives here: how a fact of `schemas.GangRow` reads in a cell. Never here: where rows come from, or how a table is drawn.
 """
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from typing import Any, Final
@@ -28,8 +29,10 @@ COLORS: Final = {
 }
 """By state, beside the word: nothing is told by color alone."""
 
-GPU: Final = "gpu"
-"""What the names of resources have in common that are GPUs: nvidia.com/gpu, amd.com/gpu, gpu.intel.com/i915."""
+GPU: Final = re.compile(r".*/gpu(\..*)?|gpu\.intel\.com/(i915|xe)")
+"""Names of resources that count GPUs: nvidia.com/gpu, nvidia.com/gpu.shared, amd.com/gpu, gpu.intel.com/i915. Memory of GPUs
+has other names.
+"""
 
 
 class Order(StrEnum):
@@ -115,7 +118,7 @@ def _cells(row: GangRow, now: float, *, wide: bool, everywhere: bool) -> list[st
 def gpus(row: GangRow) -> tuple[int, int]:
     """How many GPUs the gang has and wants; of a gang without GPUs all its devices."""
     wanted = row.devices_wanted
-    names = [name for name in wanted if GPU in name] or list(wanted)
+    names = [name for name in wanted if GPU.fullmatch(name)] or list(wanted)
     return sum(row.devices_held.get(name, 0) for name in names), sum(wanted[name] for name in names)
 
 

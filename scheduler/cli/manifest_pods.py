@@ -70,6 +70,8 @@ def templates(thing: Thing, namespace: str) -> list[Template]:
         return []
     try:
         made = list(rule(thing))
+        if not all(isinstance(own.pod, dict) for own in made):
+            raise TypeError(maker)
     except (KeyError, TypeError, AttributeError, ValueError):
         raise SettingsError(maker, "its spec", f"is not that of a {kind}: its pods cannot be told") from None
     found = [

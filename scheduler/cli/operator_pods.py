@@ -166,6 +166,8 @@ def _leader_worker_set(thing: Thing) -> Iterator[Template]:
     spec, meta = thing["spec"], thing["metadata"]
     inner = spec["leaderWorkerTemplate"]
     groups, size = count(spec.get("replicas")), count(inner.get("size"))
+    if size < 1:
+        raise SettingsError(f"LeaderWorkerSet/{meta['name']}: size", size, "must be 1 or more")
     if groups * size > MOST:
         raise SettingsError(f"LeaderWorkerSet/{meta['name']}", groups * size, f"more pods than {MOST}")
     root = "spec.leaderWorkerTemplate"

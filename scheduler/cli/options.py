@@ -71,7 +71,7 @@ Settings: TypeAlias = Annotated[
     typer.Option(
         "--settings",
         rich_help_panel=CLUSTER,
-        help="Gangwright's settings file. Defaults to the cluster's ConfigMap. Needs --offline.",
+        help="Gangwright's settings file. Defaults to the cluster's ConfigMap. Where the service answers, it needs --offline.",
     ),
 ]
 Server: TypeAlias = Annotated[

@@ -251,7 +251,7 @@ class StatusClient:
         from scheduler.settings import StatusServer
 
         access = await self._access()
-        pods, faults = await _running(self._reach), list[str]()
+        pods, faults, last = await _running(self._reach), list[str](), list[T]()
         for pod in pods:
             async with forwarded(access, HOME, pod, StatusServer().port) as (place, forwarding):
                 server = HttpConnection(URL(f"http://{place}"), await access.headers())
@@ -266,8 +266,11 @@ class StatusClient:
                     if not self.away() or pod == pods[-1]:
                         raise
                     continue
-                if not self.away() or pod == pods[-1]:
+                if not self.away():
                     return found
+                last.append(found)
+        if last:
+            return last[-1]
         raise errors.Unreachable("port-forward", "; ".join(faults))
 
     def _call(

@@ -21,6 +21,7 @@ from scheduler.cli.gang_watch import GangWatch
 from scheduler.cli.manifest_pods import templates
 from scheduler.cli.offline_answers import EVERYTHING
 from scheduler.cli.options import NO, WRONG, Context, Kubeconfig, Namespace, Reach, Settings, duration_of
+from scheduler.cli.status_client import MissingServiceError, StatusClient
 from scheduler.cli.submission import Wish, is_of_storage, priorities, tell, wish
 from scheduler.cli.template import Template, Thing
 from scheduler.cli.training_runtimes import with_runtimes
@@ -32,6 +33,7 @@ from scheduler.kube.client import Client
 from scheduler.kube.listing import Discovery
 from scheduler.ledger.gang import GangRecord
 from scheduler.model.events import GroupSeen
+from scheduler.model.policy import Policy
 from scheduler.model.workload import GangKey, Pod, Uid
 from scheduler.objects import labels, patches
 from scheduler.replay import stand
@@ -82,14 +84,32 @@ def submit(
             raise SettingsError(
                 "--namespace", namespace, f"{file} names another, {said}; leave one of them out"
             )
-    raise typer.Exit(asyncio.run(_submit(things, inside, reach, wait, limit, dry_run=dry_run, force=force)))
+    policy = _policy(reach)
+    work = _submit(things, inside, reach, policy, wait, limit, dry_run=dry_run, force=force)
+    raise typer.Exit(asyncio.run(work))
+
+
+def _policy(reach: Reach) -> Policy | None:
+    """As the service says; None where the settings are named, or it does not answer."""
+    try:
+        return StatusClient(reach).policy() if reach.settings is None else None
+    except MissingServiceError:
+        return None
 
 
 async def _submit(
-    things: list[Thing], namespace: str, reach: Reach, wait: bool, limit: float, *, dry_run: bool, force: bool
+    things: list[Thing],
+    namespace: str,
+    reach: Reach,
+    policy: Policy | None,
+    wait: bool,
+    limit: float,
+    *,
+    dry_run: bool,
+    force: bool,
 ) -> int:
     async with await reach.client() as client:
-        policy = await cluster_document.policy(client, reach.settings)
+        policy = policy or await cluster_document.policy(client, reach.settings)
         reading = Reading(policy, steady())
         classes = await priorities(client)
         resolved = await with_runtimes(client, things, namespace)

@@ -18,8 +18,10 @@ A process list shows the URL that a browser is started with. On a machine that o
 import asyncio
 import hashlib
 import secrets
+import signal
 import webbrowser
 from collections.abc import Awaitable, Callable, Mapping
+from threading import Thread
 from typing import Annotated, Any, Final
 from urllib.parse import quote
 
@@ -65,27 +67,27 @@ def ui(
     The page is served on this machine, until Ctrl-C, to the browser that has the URL. It asks the status service through
     the API server, with the credentials of your kubeconfig, and shows what you may see.
     """
-    try:
-        asyncio.run(_serve(Reach(kubeconfig, context), browser=not no_browser))
-    except KeyboardInterrupt:
-        return
+    asyncio.run(_serve(Reach(kubeconfig, context), browser=not no_browser))
 
 
 async def _serve(reach: Reach, *, browser: bool) -> None:
-    """Serve until cancelled. Raises GangwrightError at once where the status service does not answer."""
+    """Serve until Ctrl-C, or until the process is told to end. Raises GangwrightError at once where the status service does not answer."""
     async with await reach.client() as client:
         await _asked(client, "GET", "/v1/cluster")  # what is wrong is said here, before a browser opens
         secret = secrets.token_urlsafe(32)
         runner = web.AppRunner(build_app(client, secret), access_log=None, shutdown_timeout=1.0)
         await runner.setup()
+        ended = asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, ended.set)
         try:
             await web.TCPSite(runner, HOST, 0).start()
             url = f"http://{HOST}:{runner.addresses[0][1]}/#token={secret}"
             screen.line(url)
-            if browser and not await asyncio.to_thread(webbrowser.open, url):
-                screen.note("no browser was found: open this URL")
             screen.note("Ctrl-C ends it")
-            await asyncio.Event().wait()
+            if browser:  # one that runs in this terminal keeps its thread until it ends
+                Thread(target=webbrowser.open, args=(url,), daemon=True).start()
+            await ended.wait()
         finally:
             await runner.cleanup()
 

@@ -162,7 +162,7 @@ def _named(path: str, context: str, entry: _Entry, word: str, things: _Things) -
 
 
 def _merged(path: str) -> tuple[_Things, str]:
-    """What is in the files, and the current context; of a name that several files have the first counts."""
+    """What is in the files, and the current context. Of names, and of current contexts, the first counts, as for kubectl."""
     places = files(path)
     if not places:
         remedy = "no such file; name a kubeconfig that can be read"
@@ -171,10 +171,12 @@ def _merged(path: str) -> tuple[_Things, str]:
     current = ""
     for place in places:
         said = yaml.load(place.read_text("utf-8"), _YAML)  # noqa: S506 - a safe loader
+        if said is None:
+            continue
         if not isinstance(said, dict):
             remedy = "it must be YAML that has clusters, users and contexts"
             raise SettingsError("kubeconfig", path, remedy) from None
-        current = str(said.get("current-context", current) or "")
+        current = current or str(said.get("current-context") or "")
         for word, known in things.items():
             _add(known, word, said.get(f"{word}s") or (), place.parent)
     return things, current

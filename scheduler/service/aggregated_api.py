@@ -73,17 +73,33 @@ async def keep_serving(
                 _files(settings, client, namespace) as files,
                 _serving(settings, service, headers, files),
             ):
-                while headers == await request_headers(client):
-                    if files.authority:
-                        await register(client, files.authority)
+                while await _still(client, headers, files):  # noqa: ASYNC110 - nothing tells of a change
                     await asyncio.sleep(LOOK_EVERY)
-        except (KubeError, SettingsError, OSError) as error:
-            _log.warning(
-                "not a part of the Kubernetes API now: the command line needs --server or --offline",
-                error=str(error),
-                kind=("aggregated API", str(error)),
-            )
+        except Exception as error:  # noqa: BLE001 - a task that fails would end the scheduler
+            _say("not a part of the Kubernetes API now: the command line needs --server or --offline", error)
             await asyncio.sleep(LOOK_EVERY)
+
+
+async def _still(client: Client, headers: RequestHeaders, files: Files) -> bool:
+    """Whether the API server is known by the same headers and certificate; have it know ours. While it cannot be asked,
+    what was known goes on.
+    """
+    try:
+        now = await request_headers(client)
+        if files.authority is not None:
+            await register(client, _text(files.authority))
+    except (KubeError, SettingsError) as error:
+        _say("the APIService may not lead here", error)
+        return True
+    return now == headers
+
+
+def _text(place: Path) -> str:
+    return place.read_text("ascii")
+
+
+def _say(what: str, error: Exception) -> None:
+    _log.warning(what, error=str(error), kind=("aggregated API", type(error)))
 
 
 async def request_headers(client: Client) -> RequestHeaders:
@@ -108,7 +124,7 @@ async def register(client: Client, authority: str) -> None:
 async def _files(settings: Aggregation, client: Client, namespace: str) -> AsyncIterator[Files]:
     """The configured certificate, whose authority is not ours to publish; else the one that the Secret keeps."""
     if settings.cert:
-        yield Files(settings.cert, settings.key, "")
+        yield Files(settings.cert, settings.key, None)
         return
     store = Secret(client, namespace, settings.secret, section="aggregation", owner="gangwright-api")
     async with certified(store, settings.names, steady) as files:
@@ -137,7 +153,7 @@ async def _serving(
 
 def _trusting(settings: Aggregation, headers: RequestHeaders, files: Files, authority: Path) -> _Trusting:
     """What to listen with. authority: the file to write that of the API server into."""
-    authority.write_text(headers.authority, encoding="ascii")
+    authority.write_text(headers.authority, encoding="utf-8")
     chosen = {own.name: getattr(settings, own.name) for own in fields(settings)}
     return _Trusting(
         **{**chosen, "cert": files.cert, "key": files.key},

@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import structlog
@@ -40,6 +40,8 @@ _log = structlog.get_logger("serving")
 
 class _Meta(Struct):
     resourceVersion: str = ""  # noqa: N815 - the API's spelling
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
 
 
 class _Secret(Struct):
@@ -59,7 +61,7 @@ class Secret:
         self._path = f"{self._folder}/{name}"
         self._name = name
         self._namespace = namespace
-        self._version: str | None = None
+        self._found: _Meta | None = None
         self._section = section
         self.owner = owner
 
@@ -71,9 +73,9 @@ class Secret:
         try:
             found = msgspec.json.decode(await self._calls.request("GET", self._path), type=_Secret)
         except NotFound:
-            self._version = None
+            self._found = None
             return None
-        self._version = found.metadata.resourceVersion
+        self._found = found.metadata
         if not found.data:
             return None
         try:
@@ -85,11 +87,11 @@ class Secret:
 
     async def save(self, papers: Papers) -> bool:
         """Keep these. False when another wrote since `load`: then load again."""
-        meta = {"name": self._name, "namespace": self._namespace}
+        meta: dict[str, Any] = {"name": self._name, "namespace": self._namespace}
         method, path = "POST", self._folder
-        if self._version is not None:
+        if self._found is not None:
             method, path = "PUT", self._path
-            meta["resourceVersion"] = self._version
+            meta |= msgspec.to_builtins(self._found)
         contents = zip(NAMES, (*papers.authority, *papers.server), strict=True)
         data = {name: base64.b64encode(content).decode() for name, content in contents}
         secret = {"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": meta, "data": data}
@@ -97,7 +99,7 @@ class Secret:
             answer = await self._calls.request(method, path, body=msgspec.json.encode(secret))
         except (Conflict, NotFound):
             return False
-        self._version = msgspec.json.decode(answer, type=_Secret).metadata.resourceVersion
+        self._found = msgspec.json.decode(answer, type=_Secret).metadata
         return True
 
     def wrong(self, remedy: str) -> SettingsError:
@@ -106,11 +108,13 @@ class Secret:
 
 
 class Files(NamedTuple):
-    """The files that the server shows, and the authority's certificate, PEM, that its clients check it by."""
+    """The files that the server shows, and that of the authority's certificate, PEM, by which clients check it; None: the
+    authority is not ours.
+    """
 
     cert: str
     key: str
-    authority: str
+    authority: Path | None
 
 
 @asynccontextmanager
@@ -125,7 +129,7 @@ async def certified(store: Secret, names: Sequence[str], clock: Callable[[], flo
         written(place, papers)
         keeper = asyncio.create_task(_keep(store, names, place, papers, clock))
         try:
-            yield Files(str(place / "tls.crt"), str(place / "tls.key"), papers.authority.cert.decode())
+            yield Files(str(place / "tls.crt"), str(place / "tls.key"), place / "ca.crt")
         finally:
             keeper.cancel()
             with suppress(asyncio.CancelledError):
@@ -171,7 +175,8 @@ async def _keep(
 
 def written(place: Path, papers: Papers) -> None:
     """Write what the server reads where it differs, each file at once, the key before the certificate."""
-    for name, content in (("tls.key", papers.server.key), ("tls.crt", papers.server.cert)):
+    contents = {"ca.crt": papers.authority.cert, "tls.key": papers.server.key, "tls.crt": papers.server.cert}
+    for name, content in contents.items():
         file, fresh = place / name, place / f".{name}.new"
         if not file.exists() or file.read_bytes() != content:
             fresh.touch(0o600)

@@ -110,6 +110,8 @@ async def serve(
             for one in sockets:
                 one.close()
             listener.close()
+            if identity and ends:
+                identity.untell(ends)
     finally:
         await runner.cleanup()
 

@@ -82,6 +82,11 @@ class Identity:
         for setting in self._ends:
             gauge.labels(self._section, setting).set_function(partial(self._end, setting))
 
+    def untell(self, gauge: Gauge) -> None:
+        """Show it no more: the files may go with the server."""
+        for setting in self._ends:
+            gauge.remove(self._section, setting)
+
     def admit(self, transport: asyncio.BaseTransport) -> bool:
         """Whether the peer's certificate has one of the names that may ask us."""
         wanted = self._settings.client_names

@@ -9,6 +9,7 @@ gives one away. Hidden names are keyed hashes too: the page colors one gang alik
 be tested against it. The key is made at start and never leaves the process.
 """
 
+import asyncio
 import hashlib
 import secrets
 import ssl
@@ -53,6 +54,12 @@ def holder(certificate: Mapping[str, Any] | None, now: float) -> Subject | None:
     return Subject(users[0], tuple(dict.fromkeys([*groups, AUTHENTICATED])))
 
 
+def tenant(user: str) -> str:
+    """What has its share beside others: all service accounts of a namespace are one, for a tenant can make any number."""
+    account = user.startswith("system:serviceaccount:")
+    return user.rpartition(":")[0] if account else user
+
+
 Alias = Callable[[GangKey], str]
 
 
@@ -76,6 +83,9 @@ def aliases(secret: bytes) -> Alias:
 
     return alias
 
+
+UNDER_WAY: Final = 4
+"""Reviews at a time, of all that ask: half of the connections that are left beside watches and writes."""
 
 TOKENS_KEPT: Final = 1024
 RIGHTS_KEPT: Final = 8192
@@ -130,6 +140,7 @@ class Reviews:
         self._calls = calls
         self._audiences = audiences
         self._key = secrets.token_bytes(32)
+        self._turns = asyncio.Semaphore(UNDER_WAY)
         self._told = told
         self._tokens: ReviewCache[str, _Word] = ReviewCache(
             yes=Kept(yes, TOKENS_KEPT),
@@ -163,7 +174,8 @@ class Reviews:
         return await self._rights.get((subject, right), lambda: self._access(subject, right), fresh=fresh)
 
     async def _review(self, token: str) -> _Word:
-        status = await token_status(self._calls, token, self._audiences)
+        async with self._turns:
+            status = await token_status(self._calls, token, self._audiences)
         good = status.authenticated and bool(status.user.username)
         if self._audiences:  # an API server that knows no audiences names none, and so has not checked them
             good = good and not set(self._audiences).isdisjoint(status.audiences or ())
@@ -179,7 +191,8 @@ class Reviews:
             "resourceAttributes": right,
         }
         version, kind = "authorization.k8s.io/v1", "SubjectAccessReview"
-        review = await reviewed(self._calls, ACCESS_REVIEWS, version, kind, spec, _AccessReview)
+        async with self._turns:
+            review = await reviewed(self._calls, ACCESS_REVIEWS, version, kind, spec, _AccessReview)
         self._told("access", "yes" if review.status.allowed else "no")
         return review.status.allowed
 

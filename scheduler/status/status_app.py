@@ -23,7 +23,7 @@ from scheduler.serving.rate_limit import Buckets
 from scheduler.serving.token_reviews import Unknown, token
 from scheduler.status import schemas
 from scheduler.status.api_group import API_PREFIX, REPLICA, Standing
-from scheduler.status.authorization import Reviews, Subject, holder
+from scheduler.status.authorization import Reviews, Subject, holder, tenant
 from scheduler.status.endpoints import Ask, Endpoints
 from scheduler.status.openapi import description
 from scheduler.status.operator_api import AWAY, SLOW, OperatorError, Problem, too_often, unknown
@@ -39,7 +39,7 @@ LONGEST: Final = 15.0
 """Seconds for a whole request, its body and all reviews included."""
 
 BURST, RATE = 60, 10
-"""Requests of one user: at once, and a second. The page makes five in three seconds."""
+"""Requests of one tenant: at once, and a second. The page makes five in three seconds."""
 
 STRANGERS_BURST, STRANGERS_RATE = 20, 2
 """Tokens not seen before, of one address: each costs the API server a review."""
@@ -261,7 +261,7 @@ def _known(identify: Identify, clock: Callable[[], float]) -> Any:
         async with asyncio.timeout(LONGEST):
             found = await identify(request, clock())
             authenticated(request)
-            _take(users, found.user, clock())
+            _take(users, tenant(found.user), clock())
             request[_SUBJECT] = found
             return await handler(request)
 

@@ -24,6 +24,7 @@ from scheduler.objects.interner import Interner
 from scheduler.objects.pods import pod as read
 from scheduler.objects.volumes import Volumes
 from scheduler.serving.rate_limit import Buckets
+from scheduler.status.authorization import tenant
 from scheduler.status.gang_views import Steps
 from scheduler.status.operator_api import Problem, too_often
 from scheduler.status.schemas import TrialRequest
@@ -144,7 +145,7 @@ class Trying:
 
     async def question(self, user: str, work: Callable[[], Awaitable[T]]) -> T:
         """What `work` gives, in its turn; a user's questions wait for each other first, so users take turns."""
-        line = self._lines.setdefault(_tenant(user), asyncio.Lock())
+        line = self._lines.setdefault(tenant(user), asyncio.Lock())
         async with line:
             await self._turn.acquire()
             try:
@@ -163,9 +164,3 @@ class Trying:
         ended = self._clock()
         self._free_at = ended + (ended - began) * (1 / SHARE - 1)
         self._turn.release()
-
-
-def _tenant(user: str) -> str:
-    """Who takes turns with others: all service accounts of a namespace are one, for a tenant can make any number."""
-    account = user.startswith("system:serviceaccount:")
-    return user.rpartition(":")[0] if account else user

@@ -204,3 +204,9 @@ def test_more_pods_than_any_cluster_has():
     """A number of groups that would take minutes to write down is refused at once."""
     with pytest.raises(SettingsError, match="more pods than"):
         templates(a_leader_worker_set(replicas=1_000_000), "team")
+
+
+def test_a_group_has_a_leader():
+    """A group of no pod is refused, and the field named."""
+    with pytest.raises(SettingsError, match="size = 0: must be 1 or more"):
+        templates(a_leader_worker_set(size=0), "team")

@@ -207,6 +207,10 @@ TEXTS = {
     "no object": ("- 1", "apiVersion and kind"),
     "nothing in it": ("---\n", "has no object"),
     "no name": ("{apiVersion: v1, kind: Pod, metadata: {}}", "metadata.name"),
+    "an empty template": (
+        "{apiVersion: batch/v1, kind: Job, metadata: {name: x}, spec: {template: null}}",
+        "Job/x",
+    ),
     "no template": ("{apiVersion: batch/v1, kind: Job, metadata: {name: x}, spec: {}}", "Job/x"),
     "a number of the wrong kind": (
         "{apiVersion: batch/v1, kind: Job, metadata: {name: x}, spec: {parallelism: two, template: {}}}",

@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import re
-import signal
 import sys
 
 import aiohttp
@@ -270,7 +269,7 @@ async def test_the_command_prints_a_url_and_ends_with_ctrl_c(cluster):
         session.get(f"{found[1]}/v1/cluster", headers={"Authorization": f"Bearer {found[2]}"}) as answer,
     ):
         told = await answer.json()
-    process.send_signal(signal.SIGINT)
+    process.terminate()
     rest, _ = await process.communicate()
 
     assert (told["user"], process.returncode, rest) == ("admin", 0, b"")

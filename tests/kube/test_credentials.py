@@ -320,9 +320,27 @@ async def test_contexts_of_several_files(tmp_path: Path) -> None:
     assert (await find_access(path, "three")).url.port == 1
 
 
+@pytest.mark.parametrize("last", ["current-context: two", 'current-context: ""', ""])
+async def test_the_first_current_context_counts(tmp_path: Path, last: str) -> None:
+    """As for kubectl, so that no command goes to another cluster than kubectl's. An empty file counts for none."""
+    (tmp_path / "a").write_text(CONTEXTS % (SECRET, "one"))
+    (tmp_path / "b").write_text(last)
+    other = "clusters: [{name: far, cluster: {server: 'http://127.0.0.1:2'}}]\n"
+    (tmp_path / "c").write_text(other + "contexts: [{name: two, context: {cluster: far, user: u}}]")
+
+    found = await find_access(f"{tmp_path}/a:{tmp_path}/b:{tmp_path}/c")
+
+    assert found.url.port == 1
+
+
 @pytest.mark.parametrize(
     ("content", "told"),
-    [("", "clusters, users and contexts"), ("a: [", "line 2"), ("contexts: []", "it has no contexts")],
+    [
+        ("", "it has no contexts"),
+        ("[]", "clusters, users and contexts"),
+        ("a: [", "line 2"),
+        ("contexts: []", "it has no contexts"),
+    ],
 )
 async def test_a_file_that_is_no_kubeconfig_is_said_to_be_none(
     tmp_path: Path, content: str, told: str

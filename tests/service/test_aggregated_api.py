@@ -11,10 +11,13 @@ import pytest
 
 from bench.plane.certificates import FRONT_PROXY, Authority, Identity
 from bench.plane.ports import Ports
-from scheduler.errors import NotFound
+from scheduler.clock import steady
+from scheduler.errors import NotFound, Unreachable
 from scheduler.service import aggregated_api
 from scheduler.service.aggregated_api import API_SERVICE, keep_serving
 from scheduler.service.status_server import StatusService
+from scheduler.serving import certificate_store
+from scheduler.serving.certificate_store import Secret, settled
 from scheduler.settings import Aggregation, StatusServer
 from scheduler.status.api_group import API_PREFIX, REPLICA
 from scheduler.status.request_headers import CONFIG_MAP
@@ -35,6 +38,7 @@ class Cluster(ApiServer):
         self.reviewing = reviewing
         self.bundle = ""
         self.registered = True
+        self.looks = 0
         self.config = {
             "requestheader-client-ca-file": authority.certificate_file.read_text(),
             "requestheader-allowed-names": json.dumps([FRONT_PROXY.user]),
@@ -44,6 +48,9 @@ class Cluster(ApiServer):
 
     async def request(self, method, path, *, params=None, body=None, content_type="", timeout=0.0):
         if path == CONFIG_MAP:
+            self.looks += 1
+            if self.away:
+                raise Unreachable(f"{method} {path}", "as scripted")
             return json.dumps({"data": self.config}).encode()
         if path == API_SERVICE:
             if not self.registered:
@@ -199,3 +206,39 @@ async def test_another_authority_of_the_api_server_is_taken_up(cluster, proxy, t
                 await asyncio.sleep(0.01)
         with pytest.raises(aiohttp.ClientError):
             await service.ask(f"{API_PREFIX}/v1/cluster", authority=proxy)
+
+
+async def test_an_outage_of_the_api_server_ends_no_connection(cluster, proxy, monkeypatch):
+    """What was known of it goes on: another API server may pass requests on meanwhile."""
+    monkeypatch.setattr(aggregated_api, "LOOK_EVERY", 0.01)
+    async with running(cluster, proxy) as service:
+        await service.registered()
+        cluster.away, looks = True, cluster.looks
+        async with asyncio.timeout(20):
+            while cluster.looks < looks + 3:
+                await asyncio.sleep(0.01)
+        status, *_ = await service.ask(f"{API_PREFIX}/v1", headers={})
+
+    assert status == 200
+
+
+async def test_the_authority_that_is_kept_now_is_registered(cluster, proxy, monkeypatch):
+    """A Secret that was emptied and filled by another replica: both come to tell the same authority."""
+    monkeypatch.setattr(aggregated_api, "LOOK_EVERY", 0.01)
+    monkeypatch.setattr(certificate_store, "LOOK_EVERY", 0.01)
+    async with running(cluster, proxy) as service:
+        await service.registered()
+        before = cluster.bundle
+        other = ApiServer()
+        store = Secret(
+            other, "gangwright-system", "gangwright-api-tls", section="aggregation", owner="gangwright-api"
+        )
+        await settled(store, [NAME], steady())
+        (kept,) = other.secrets.values()
+        kept["metadata"]["resourceVersion"] = "100"
+        cluster.secrets["gangwright-api-tls"] = kept
+        async with asyncio.timeout(20):
+            while cluster.bundle == before:
+                await asyncio.sleep(0.01)
+
+    assert cluster.bundle == kept["data"]["ca.crt"]

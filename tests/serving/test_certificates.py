@@ -200,9 +200,14 @@ async def test_the_server_reads_from_files_that_go_with_it():
     async with certified(kept(ApiServer()), NAMED, steady) as shown:
         key = os.stat(shown.key)
         assert stat.S_IMODE(key.st_mode) == 0o600
-        assert sorted(os.listdir(Path(shown.key).parent)) == ["tls.crt", "tls.key"]
-        assert "BEGIN CERTIFICATE" in shown.authority
-        assert "PRIVATE" not in shown.authority
+        assert sorted(os.listdir(Path(shown.key).parent)) == [
+            "ca.crt",
+            "tls.crt",
+            "tls.key",
+        ]
+        authority = shown.authority.read_text()
+        assert "BEGIN CERTIFICATE" in authority
+        assert "PRIVATE" not in authority
 
     assert not os.path.exists(shown.key)
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import signal
 import subprocess
 import sys
 import urllib.request
@@ -152,7 +151,7 @@ def _page(kubeconfig: Path) -> str:
             with urllib.request.urlopen(asked, timeout=30) as answer:
                 return json.load(answer)["user"]
         finally:
-            process.send_signal(signal.SIGINT)
+            process.terminate()
 
 
 def _run(kubeconfig: Path, *words: str) -> "subprocess.CompletedProcess[str]":

@@ -104,7 +104,7 @@ async def rendezvous(
     app.on_shutdown.append(stop_waits)
     try:
         async with (
-            _files(settings, calls, namespace, clock) as files,
+            _files(settings, calls, namespace, clock) as (files, authority),
             serve(
                 app,
                 settings.host,
@@ -118,8 +118,8 @@ async def rendezvous(
             ) as port,
         ):
             with suppress(ValueError):  # of a kind that workers may read and we cannot
-                ends.labels("rendezvous", "ca").set(first_end(files.authority.encode()))
-            yield Rendezvous(url(settings.names[0], port, tls=True), port, files.authority, values)
+                ends.labels("rendezvous", "ca").set(first_end(authority.encode()))
+            yield Rendezvous(url(settings.names[0], port, tls=True), port, authority, values)
     finally:
         await tokens.close()
 
@@ -127,14 +127,14 @@ async def rendezvous(
 @asynccontextmanager
 async def _files(
     settings: RendezvousServer, calls: Calls, namespace: str, clock: Callable[[], float]
-) -> AsyncIterator[Files]:
-    """The configured certificate, else one that is kept in the Secret of the settings."""
+) -> AsyncIterator[tuple[Files, str]]:
+    """The configured certificate, else one that is kept in the Secret of the settings; and its authority, PEM."""
     if settings.cert:
-        yield Files(settings.cert, settings.key, _authority(settings.ca))
+        yield Files(settings.cert, settings.key, None), _authority(settings.ca)
         return
     store = Secret(calls, namespace, settings.secret, section="rendezvous", owner="gangwright-elastic")
     async with certified(store, settings.names, clock) as files:
-        yield files
+        yield files, _authority(str(files.authority))
 
 
 def _authority(place: str) -> str:
