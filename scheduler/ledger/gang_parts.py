@@ -121,4 +121,6 @@ class RuntimeLimit:
     exceeded: float | None = None
     """The max-runtime in seconds for which it was ended, while pods of it may come again."""
     makers: frozenset[str] = frozenset()
-    """Uids of the controllers whose pods were evicted for it: what they make next is not seated."""
+    """Uids of the controllers whose pods were evicted for it, and of those of their Jobs: what they make next is not
+    seated.
+    """

@@ -27,7 +27,7 @@ from scheduler.ledger.cache import Cache
 from scheduler.ledger.gang import GangRecord, Hold, Member, Plan, Step
 from scheduler.ledger.messages import Failure, Mishap
 from scheduler.model import events as ev
-from scheduler.model.decision import Place, Reason, Wait
+from scheduler.model.decision import TEXT, Place, Reason, Wait
 from scheduler.model.effects import Announce, Effect, Evict, SetCondition, SuspendJob
 from scheduler.model.events import EffectFailed, FailureKind
 from scheduler.model.workload import OwnerTraits
@@ -320,6 +320,8 @@ def effect_failed(cache: Cache, record: GangRecord, event: EffectFailed, now: fl
             cache.member_conditions.failed(record, effect.uid, now)
     elif isinstance(effect, Evict):
         _eviction_failed(record, effect, kind, now)
+    elif isinstance(effect, SuspendJob) and effect.stays is not None:
+        _suspension_failed(record, effect, event)
     else:
         _effect_failed(cache, record, event, now)
 
@@ -339,6 +341,21 @@ def _eviction_failed(record: GangRecord, effect: Evict, kind: FailureKind, now: 
         member.set_evicting(None)
     else:
         member.evict_again = now + RETRY_AFTER[kind]
+
+
+def _suspension_failed(record: GangRecord, effect: SuspendJob, event: EffectFailed) -> None:
+    """People are told once why the Job of a gang that is to end runs on. A Job that has changed since, and an API server
+    that is away, are no news: it is tried again.
+    """
+    why, member = Reason.RUNTIME_EXCEEDED, record.members.get(effect.uid)
+    text, said = f"Job {effect.owner.name} is not suspended: {event.message}", record.notices.get(why)
+    if member is None or event.kind not in {FailureKind.FORBIDDEN, FailureKind.INVALID}:
+        return
+    if said is None or text not in said.message:
+        conditions.note_mishaps(record, why, [Mishap(member.pod, f"{TEXT[why]}, and {text}")], _TRIED_AGAIN)
+
+
+_TRIED_AGAIN: Final = "it is tried again until it is"
 
 
 def _effect_failed(cache: Cache, record: GangRecord, event: EffectFailed, now: float) -> None:

@@ -15,6 +15,7 @@ from scheduler.ledger import (
     migration,
     preemption,
     quorum,
+    runtime_limit,
 )
 from scheduler.ledger.cache import Cache
 from scheduler.ledger.gang import Aside, GangRecord, Hold, Member, Spec, arrival, note_tried
@@ -276,6 +277,7 @@ def resolve(cache: Cache, record: GangRecord, now: float) -> Spec | None:
     """What the gang asks for; pods of an earlier run leave it. None: nothing can be asked."""
     if record.spec is None:
         set_aside(cache, record)
+        runtime_limit.recognize(cache, record)
         record.spec = spec = gang_spec.spec(record, cache.groups, cache.policy)
         if isinstance(spec, Refuse):
             record.verdict.tell(spec)

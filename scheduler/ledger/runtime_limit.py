@@ -47,6 +47,9 @@ def enforce(cache: Cache, record: GangRecord, now: float) -> list[Effect]:
     own, spec, span = record.runtime_limit, record.spec, observed_runs.limit(record)
     own.look_at = float("inf")
     exceeded = isinstance(spec, Refuse) and spec.reason is Reason.RUNTIME_EXCEEDED
+    longer = own.exceeded is not None and (span is None or span > own.exceeded)
+    if longer and isinstance(spec, Spec) and record.state in QUORUM_BOUND:
+        own.exceeded = None  # it runs again: a shorter time counts from the beginning of this run
     bound = [m for m in record.live() if m.bound] if exceeded or span is not None else []
     if exceeded:
         return list(healing.evict_all(cache, record, bound, Reason.RUNTIME_EXCEEDED, now))
@@ -67,7 +70,8 @@ def enforce(cache: Cache, record: GangRecord, now: float) -> list[Effect]:
 
 def _began(record: GangRecord, spec: Spec, now: float) -> float:
     """When the member was bound that made its quorum whole; where not all of them tell, when that was seen. It moves no
-    more while the quorum stays whole, whichever members are replaced.
+    more while the quorum stays whole, whichever members are replaced. Members that succeeded in an earlier run fill the
+    quorum too, so it is no earlier than the first bind of those that run.
     """
     seen = now if record.observed.since is None else record.observed.since
     placed = [m for m in record.members.values() if (m.bound and m.live) or m.pod.phase is Phase.SUCCEEDED]
@@ -76,7 +80,8 @@ def _began(record: GangRecord, spec: Spec, now: float) -> float:
         count = QuorumCount(spec)
         for member in sorted(placed, key=lambda m: (binds[m.pod.uid] or 0.0, arrival(m))):
             if count.take(member) and not count.left:
-                return min(binds[member.pod.uid] or 0.0, seen)
+                first = min((binds[m.pod.uid] or 0.0 for m in placed if m.bound), default=seen)
+                return min(max(binds[member.pod.uid] or 0.0, first), seen)
     return seen
 
 
@@ -91,7 +96,7 @@ def _suspend(cache: Cache, record: GangRecord, job: OwnerTraits, ends: float, no
         had = attained_service.so_far(record, cache.owners, now)
         key = pod.key._replace(name=pod.owner.name)
         yield SuspendJob(record.key, pod.uid, key, pod.owner, had, job.version, stays=Reason.RUNTIME_EXCEEDED)
-        yield from _ended(cache, record, ends, "its Job is suspended until you resume it")
+        yield from _ended(cache, record, ends, "its Job is being suspended, and stays so until you resume it")
     own.look_at = own.suspend_again
 
 
@@ -102,8 +107,7 @@ def _evict(
     own, pod = record.runtime_limit, _eldest(record).pod
     text = f"its {len(bound)} pods are evicted; those that replace them wait until {MAX_RUNTIME} is longer"
     yield from _ended(cache, record, ends, text)
-    own.exceeded = span
-    own.makers = frozenset(m.pod.owner.uid for m in record.live() if m.pod.owner is not None)
+    own.exceeded, own.makers = span, _makers(cache, record)
     cache.registry.keep_scars(record, pod)  # of a gang of one the next pod may come before this one is gone
     yield from healing.evict_all(cache, record, bound, Reason.RUNTIME_EXCEEDED, now)
     cache.mark(record.key, spec_too=True)
@@ -135,4 +139,23 @@ def adopt(cache: Cache, record: GangRecord) -> None:
     spec = gang_spec.spec(record, cache.groups, cache.policy)
     own = record.runtime_limit
     own.exceeded = spec.wish.max_runtime if isinstance(spec, Spec) else None
-    own.makers = frozenset(m.pod.owner.uid for m in record.live() if m.pod.owner is not None)
+    own.makers = _makers(cache, record)
+
+
+def recognize(cache: Cache, record: GangRecord) -> None:
+    """A controller of Jobs, such as a JobSet, may make them again: what the new ones make is not seated either."""
+    own = record.runtime_limit
+    if own.exceeded is not None:
+        jobs = (cache.owners.get(uid) for uid in _controllers(record))
+        own.makers |= {job.uid for job in jobs if job is not None and job.managed in own.makers}
+
+
+def _makers(cache: Cache, record: GangRecord) -> frozenset[str]:
+    """The uids of the controllers of its pods, and of those of their Jobs."""
+    uids = _controllers(record)
+    jobs = (cache.owners.get(uid) for uid in uids)
+    return uids | {job.managed for job in jobs if job is not None and job.managed}
+
+
+def _controllers(record: GangRecord) -> frozenset[str]:
+    return frozenset(m.pod.owner.uid for m in record.live() if m.pod.owner is not None)

@@ -305,8 +305,8 @@ class OwnerTraits:
     warnings: tuple[Complaint, ...] = ()
     suspends: bool = False
     """It can be suspended and resumed: a Job."""
-    managed: bool = False
-    """Another controller owns it, such as a JobSet, and may resume it at any time."""
+    managed: str = ""
+    """The uid of another controller that owns it, such as a JobSet, and may resume it at any time; empty: none does."""
     namespace: str = ""
     suspended: bool = False
     paused: Owner | None = None

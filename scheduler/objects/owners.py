@@ -48,7 +48,7 @@ def job(found: api.Job, levels: tuple[Level, ...] = DEFAULT_LEVELS) -> OwnerTrai
         free,
         _deadline_warnings(spec.active_deadline_seconds),
         suspends=True,
-        managed=any(own.controller and own.kind not in _MAKES_ALONE for own in meta.owner_references or ()),
+        managed=next((own.uid for own in meta.owner_references or () if _manages(own)), ""),
         suspended=spec.suspend,
         paused=Owner("Job", meta.name, meta.uid, "batch/v1") if paused else None,
         namespace=meta.namespace,
@@ -60,6 +60,10 @@ def job(found: api.Job, levels: tuple[Level, ...] = DEFAULT_LEVELS) -> OwnerTrai
         ended=_has_ended(found),
         version=meta.resource_version,
     )
+
+
+def _manages(owner: api.OwnerReference) -> bool:
+    return bool(owner.controller) and owner.kind not in _MAKES_ALONE
 
 
 def _has_ended(found: api.Job) -> bool:

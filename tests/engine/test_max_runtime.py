@@ -9,8 +9,8 @@ from scheduler.engine import Engine
 from scheduler.ledger import conditions
 from scheduler.ledger.suspended_jobs import EVERY
 from scheduler.model import events as ev
-from scheduler.model.decision import Reason, Refuse
-from scheduler.model.effects import Effect, Evict, ResumeJob, SuspendJob
+from scheduler.model.decision import TEXT, Reason, Refuse
+from scheduler.model.effects import Announce, Effect, Evict, ResumeJob, SuspendJob
 from scheduler.model.verbs import FilterCall, Refused
 from scheduler.model.workload import Membership, Phase, Pod, Uid, Wish, gang_of_one
 from tests.engine.support import walks
@@ -29,12 +29,28 @@ def a_set_with_an_end(world: World, count: int = 2, **said) -> Controller:
     return a_set(world, "train", count, max_runtime=LIMIT, **said)
 
 
-def a_job_with_an_end(world: World) -> Controller:
-    """A Job of two pods that says nothing of how it gives way."""
-    owner, membership = an_owner("Job", "train"), a_membership("train", 2, max_runtime=LIMIT)
-    job = Controller(owner, 2, lambda pod: a_pod(pod, membership=membership, owner=owner, gpu=1))
+def a_job_with_an_end(world: World, count: int = 2, *, name: str = "train", managed: str = "") -> Controller:
+    """A Job with a quorum of two that says nothing of how it gives way. managed: its controller's uid."""
+    owner, membership = an_owner("Job", name), a_membership("train", 2, max_runtime=LIMIT)
+    job = Controller(owner, count, lambda pod: a_pod(pod, membership=membership, owner=owner, gpu=1))
     world.control(job)
+    if managed:
+        world.api.put_owner(replace(world.api.owners[owner.uid], managed=managed))
     return job
+
+
+def succeed(world: World, *numbers: int) -> None:
+    """These pods of the gang are done."""
+    for pod in [world.pods("train")[number] for number in numbers]:
+        world.api.write(replace(pod, phase=Phase.SUCCEEDED))
+
+
+def until_the_end(world: World) -> Effect:
+    """On to the first effect that ends the gang, which is not carried out yet."""
+    while not ends(world.said):
+        if not world.step():
+            world.advance(1.0)
+    return ends(world.said)[0]
 
 
 def told(world: World) -> list[tuple[float, Reason]]:
@@ -108,6 +124,21 @@ def test_a_longer_time_lets_it_run_again() -> None:
     assert (seats(world, "train"), reason(world)) == (0, Reason.RUNTIME_EXCEEDED)
 
 
+def test_a_longer_time_that_is_taken_back_counts_from_its_run() -> None:
+    """Once it runs again, that it was ended before does not end it."""
+    world = a_stage(2)
+    a_set_with_an_end(world)
+    world.settle(LIMIT + 5)
+    say(world, max_runtime=2 * LIMIT)
+    world.settle(20)
+    assert seats(world, "train") == 2
+    say(world, max_runtime=LIMIT)
+    world.settle(LIMIT - 30)
+    assert seats(world, "train") == 2
+    world.settle(20)
+    assert (seats(world, "train"), reason(world)) == (0, Reason.RUNTIME_EXCEEDED)
+
+
 def test_a_gang_that_runs_may_be_given_more_time() -> None:
     """What its pods say counts at any time, from the same beginning on."""
     world = a_stage(2)
@@ -154,13 +185,61 @@ def test_a_job_that_changed_meanwhile_is_suspended_all_the_same() -> None:
     """What was decided on it as it was is refused, and decided once more."""
     world = a_stage(2)
     job = a_job_with_an_end(world)
-    while not ends(world.said):
-        if not world.step():
-            world.advance(1.0)
+    until_the_end(world)
     world.api.put_owner(replace(world.api.owners[job.owner.uid], remakes_freely=True))
     world.settle(2 * POLICY.outcome_limit)
     assert (world.pods("train"), len(ends(world.said))) == ([], 2)
     assert [why for _, why in told(world)] == [Reason.ENDING_SOON, Reason.RUNTIME_EXCEEDED]
+
+
+def test_a_job_that_goes_on_has_the_whole_time() -> None:
+    """Its pods that succeeded before it was suspended do not tell when it began again, though they fill its quorum."""
+    world = a_stage(4)
+    job = a_job_with_an_end(world, 4)
+    world.settle(1)
+    succeed(world, 0, 1)
+    world.settle(LIMIT + 5)
+    assert (seats(world, "train"), len(ends(world.said))) == (0, 1)
+    world.api.set_suspended(job.owner, suspended=False)
+    world.settle(LIMIT - 5)
+    assert (seats(world, "train"), len(ends(world.said))) == (2, 1)
+    world.settle(10)
+    assert (seats(world, "train"), len(ends(world.said))) == (0, 2)
+
+
+@pytest.mark.parametrize(("crashed", "later"), [(False, 0.0), (True, LIMIT / 2)])
+def test_a_work_queue_counts_from_its_beginning(*, crashed: bool, later: float) -> None:
+    """Pods that take the places of those that succeeded move nothing; but a restart knows of no earlier beginning."""
+    world = a_stage(2)
+    a_job_with_an_end(world, 4)
+    world.settle(LIMIT / 2)
+    succeed(world, *(number for number, pod in enumerate(world.pods("train")) if pod.node is not None))
+    world.settle(1)
+    if crashed:
+        world.crash()
+    world.settle(LIMIT / 2 - 6 + later)
+    assert (seats(world, "train"), ends(world.said)) == (2, [])
+    world.settle(10)
+    assert (seats(world, "train"), len(ends(world.said))) == (0, 1)
+
+
+def test_a_suspension_that_is_refused_is_told_once() -> None:
+    """In the words of the API server. A Job that has changed since is no news, and the gang is tried again."""
+    world = a_stage(2)
+    job = a_job_with_an_end(world)
+    suspend = until_the_end(world)
+    world.tell([ev.EffectFailed(suspend, ev.FailureKind.CONFLICT, "changed")])
+    for _ in range(2):
+        world.tell([ev.EffectFailed(suspend, ev.FailureKind.FORBIDDEN, "denied by a policy")])
+        world.advance(2 * POLICY.announce_every)
+    messages = [own.message for own in world.said if isinstance(own, Announce)]
+    head = TEXT[Reason.RUNTIME_EXCEEDED]
+    begun, *more = [own for own in messages if own.startswith(head)]
+    assert "is being suspended" in begun
+    text = "Job train is not suspended: denied by a policy; it is tried again until it is"
+    assert more == [f"{head}, and {text}"]
+    world.settle(POLICY.outcome_limit + 5)
+    assert world.api.owners[job.owner.uid].suspended
 
 
 def test_a_job_that_is_suspended_already_is_left_alone() -> None:
@@ -176,12 +255,32 @@ def test_a_job_that_is_suspended_already_is_left_alone() -> None:
 def test_a_job_that_another_controller_would_resume_is_not_suspended() -> None:
     """Its pods are evicted, and those that it makes next wait."""
     world = a_stage(2)
-    job = a_job_with_an_end(world)
-    world.api.put_owner(replace(world.api.owners[job.owner.uid], managed=True))
+    a_job_with_an_end(world, managed="JobSet/train")
     world.settle(LIMIT + 5)
     assert [type(own) for own in ends(world.said)] == [Evict, Evict]
     assert len(world.pods("train")) == 2
     assert reason(world) is Reason.RUNTIME_EXCEEDED
+
+
+@pytest.mark.parametrize("crashed", [False, True])
+def test_jobs_that_their_controller_makes_again_wait_too(*, crashed: bool) -> None:
+    """They have other uids, and the same controller. Those of another controller run."""
+    world = a_stage(2)
+    last = a_job_with_an_end(world, name="first", managed="JobSet/one")
+    world.settle(LIMIT + 5)
+    if crashed:
+        world.crash()
+        world.settle(5)
+    again = [("second", "JobSet/one", False), ("third", "JobSet/one", False), ("other", "JobSet/two", True)]
+    for name, managed, runs_on in again:
+        world.api.uncontrol(last.owner)
+        for pod in world.pods("train"):
+            world.api.remove(pod.key)
+        world.settle(1)
+        last = a_job_with_an_end(world, name=name, managed=managed)
+        world.settle(5)
+        assert seats(world, "train") == (2 if runs_on else 0)
+        assert (reason(world) is Reason.RUNTIME_EXCEEDED) is not runs_on
 
 
 def test_pods_without_a_controller_are_evicted_once() -> None:

@@ -77,12 +77,12 @@ def test_whose_suspension_it_is(said: str, suspended: str, ours: bool) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "controller", "managed"),
-    [("JobSet", "true", True), ("CronJob", "true", False), ("JobSet", "false", False)],
+    [("JobSet", "true", "o"), ("CronJob", "true", ""), ("JobSet", "false", "")],
 )
-def test_who_may_resume_a_job(kind: str, controller: str, *, managed: bool) -> None:
+def test_who_may_resume_a_job(kind: str, controller: str, managed: str) -> None:
     """A controller that owns a Job may undo a suspension, but a CronJob only makes Jobs."""
     owner = f"{{kind: {kind}, name: o, uid: o, apiVersion: v1, controller: {controller}}}"
-    assert job(struct(api.Job, f"metadata: {{uid: u, ownerReferences: [{owner}]}}")).managed is managed
+    assert job(struct(api.Job, f"metadata: {{uid: u, ownerReferences: [{owner}]}}")).managed == managed
 
 
 def test_a_deadline_that_runs_while_waiting_is_told() -> None:
