@@ -9,7 +9,7 @@ Why in two steps: on a large cluster the search takes long, so any thread may ru
 when it is done. Whether it still holds is a matter of amounts alone.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -106,8 +106,11 @@ class MoveSearch:
         return not any(((free[rows] < 0) & (uses > 0)).any() for rows, uses in taken)
 
 
-def search(ledger: Ledger, key: GangKey) -> MoveSearch | Defrag:
-    """The search for moves that seat the quorum of this gang; or why there is none to be made."""
+def search(ledger: Ledger, key: GangKey, among: Iterable[GangKey] | None = None) -> MoveSearch | Defrag:
+    """The search for moves that seat the quorum of this gang; or why there is none to be made.
+
+    among: the gangs that may move; None: all.
+    """
     record = ledger.registry.gangs.get(key)
     if record is None or record.wanted is None:
         return Defrag(key, told=NOT_WAITING)
@@ -118,14 +121,14 @@ def search(ledger: Ledger, key: GangKey) -> MoveSearch | Defrag:
     if len(pods) < len(members):
         return Defrag(key, told=CHANGING)
     picture = ledger.snapshot(but=record.members)
-    movable = {own.unit.gang: own for own in _movable(ledger, record, gang, picture)}
+    movable = {own.unit.gang: own for own in _movable(ledger, record, gang, picture, among)}
     budgets = ledger.budgets.limits((pod for own in movable.values() for pod in own.pods), ())
     return MoveSearch(gang, pods, picture, movable, Terms(budgets))
 
 
 def still_holds(ledger: Ledger, found: Defrag) -> bool:
     """The pods wait and run as they did, none is kept where it is, and all seats are free once those have left."""
-    now = search(ledger, found.gang)
+    now = search(ledger, found.gang, [move.gang for move in found.moves])
     return (
         isinstance(now, MoveSearch)
         and ledger.share_usage.over_ceiling(now.gang) is None
@@ -133,10 +136,13 @@ def still_holds(ledger: Ledger, found: Defrag) -> bool:
     )
 
 
-def _movable(ledger: Ledger, head: GangRecord, wanted: Gang, picture: Snapshot) -> Iterator[Movable]:
+def _movable(
+    ledger: Ledger, head: GangRecord, wanted: Gang, picture: Snapshot, among: Iterable[GangKey] | None
+) -> Iterator[Movable]:
     """Whole gangs of fewer devices than are wanted, that their owners make again at no cost."""
     needs = sum(attained_service.devices(role.demand) * len(role.quorum) for role in wanted.roles)
-    for record in ledger.registry.gangs.values():
+    gangs = ledger.registry.gangs
+    for record in gangs.values() if among is None else filter(None, map(gangs.get, among)):
         live = record.live()
         if record is head or not isinstance(record.spec, Spec) or not live:
             continue

@@ -87,8 +87,8 @@ class NodeDrain:
             found = self._other_seats(record, record.spec, going, node)
         if isinstance(found, str):
             return Departure(record.key, stays={m.pod.key: found for m in going}, leaving=leaving), []
-        effects = self._ledger.handle([_event(record, found)], now)
-        return _departure(record, found, leaving), effects
+        departure = _departure(record, found, leaving)  # before members may leave the gang
+        return departure, self._ledger.handle([_event(record, found)], now)
 
     def _other_seats(
         self, record: GangRecord, spec: Spec, going: Sequence[Member], node: str

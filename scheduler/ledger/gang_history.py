@@ -4,7 +4,7 @@ Lives here: when a gang counts as ended, and a bounded memory of those that did.
 
 A gang has ended when all its pods have and no owner makes more, when its last pod is gone, or when its last bound pod
 left for another gang or for its `max-runtime`. A gang whose last pod Gangwright evicts for another reason has not ended:
-its owner makes it again.
+its owner makes it again, and what it had by then counts on. A gang of one begins again with the next pod.
 Only the replica that acts looks at gangs, so only that one records. Another replica that takes over, or a restart,
 begins with an empty memory.
 """
@@ -19,7 +19,7 @@ from scheduler.ledger.gang import GangRecord, Member
 from scheduler.ledger.gang_parts import Account
 from scheduler.ledger.messages import GaveWay
 from scheduler.ledger.phase import QUORUM_BOUND, State
-from scheduler.model.decision import Reason
+from scheduler.model.decision import Reason, Refuse
 from scheduler.model.resources import CPU, is_device
 from scheduler.model.workload import GangKey, OwnerTraits, Phase, Pod
 
@@ -92,6 +92,8 @@ class GangHistory:
     def __init__(self) -> None:
         self._gangs: deque[EndedGang] = deque()
         self._bytes = 0
+        self._interrupted: dict[tuple[GangKey, str], Account] = {}
+        """By gang and uid of its controller: what it had when its last pod was evicted to be made again. At most MOST."""
         self.since: float | None = None
         """Every gang that ended since then is here; None: this replica has not begun to act."""
 
@@ -107,8 +109,9 @@ class GangHistory:
 
     def note(self, record: GangRecord, owners: Mapping[str, OwnerTraits], now: float) -> None:
         """Take in where the gang is, each time it is looked at."""
-        if record.state is not State.LEAVING:
-            account = record.account = record.account or Account(min(record.arrived, now))
+        if record.state is not State.LEAVING and not _waits_for_more_time(record):
+            account = record.account or self._taken_up(record) or Account(min(record.arrived, now))
+            record.account = account
             if account.began is None and record.state in QUORUM_BOUND:
                 account.began, account.quorum = record.observed.since, record.whole
         elif record.account is not None and is_over(record, owners):
@@ -131,7 +134,9 @@ class GangHistory:
         """A member is gone, and about to be struck off. suspended: a Job of its gang is."""
         if not member.pod.phase.ended:
             self._leaves(record, member, now)
-        if len(record.members) == 1 and record.account is not None and member.evicting is None:
+        if len(record.members) == 1 and record.account is not None and _evicted_for(member) is not None:
+            self._interrupt(record.key, member.pod, record.account)
+        elif len(record.members) == 1 and record.account is not None:
             found = _outcome([member], record.account.quorum)
             if found is Outcome.DELETED:
                 told = record.runtime_limit.told
@@ -145,11 +150,27 @@ class GangHistory:
         if record.account is None or member.pod.node is None:
             return
         _charge(record.account, member.pod, now)
-        outcome = _EVICTED.get(member.evicting) if member.evicting is not None else None
+        why = _evicted_for(member)
+        outcome = _EVICTED.get(why) if why is not None else None
         if outcome is not None:
             others = (other for other in record.members.values() if other is not member)
             if not any(other.bound for other in others):
                 self._end(record, [member], outcome, now)
+
+    def _interrupt(self, key: GangKey, pod: Pod, account: Account) -> None:
+        """Its controller makes it again. Of several gangs of one it cannot be told which pod takes the place of which."""
+        if pod.owner is not None and not gang_spec.is_gang_of_one(key):
+            self._interrupted[key, pod.owner.uid] = account
+            if len(self._interrupted) > MOST:
+                del self._interrupted[next(iter(self._interrupted))]
+
+    def _taken_up(self, record: GangRecord) -> Account | None:
+        """What it had before it was made again."""
+        owners = (
+            [m.pod.owner.uid for m in record.members.values() if m.pod.owner] if self._interrupted else []
+        )
+        found = (self._interrupted.pop((record.key, uid), None) for uid in owners)
+        return next(filter(None, found), None)
 
     def _end(self, record: GangRecord, members: Sequence[Member], outcome: Outcome, now: float) -> None:
         """Remember how it ended. What it does from now on, under this record, is another run."""
@@ -169,6 +190,19 @@ class GangHistory:
             oldest = self._gangs.popleft()
             self._bytes -= size(oldest)
             self.since = oldest.ended
+
+
+def _waits_for_more_time(record: GangRecord) -> bool:
+    """It was ended for its max-runtime: what its owner made since has not begun, and does not unless it asks for more."""
+    spec = record.spec
+    exceeded = isinstance(spec, Refuse) and spec.reason is Reason.RUNTIME_EXCEEDED
+    return exceeded and record.account is None and not any(m.bound for m in record.members.values())
+
+
+def _evicted_for(member: Member) -> Reason | None:
+    """Why it was evicted; None: it was not, or succeeded before it was told to go."""
+    pod = member.pod
+    return None if pod.phase is Phase.SUCCEEDED and not pod.deleting else member.evicting
 
 
 def is_over(record: GangRecord, owners: Mapping[str, OwnerTraits]) -> bool:

@@ -48,6 +48,8 @@ def begin(cache: Cache, event: ev.MoveFound, now: float) -> None:
     )
     if record is None or not isinstance(record.spec, Spec) or not there or record.key in cache.migrations:
         return
+    if not event.seats:
+        return  # a drain found no other room for any of them
     leases = [
         Lease(uid, node, quorum.role_of(record.members[uid], record.spec), record.members[uid].pod.demand)
         for uid, node in event.seats.items()
@@ -185,9 +187,12 @@ def _stay(cache: Cache, move: Migration, uid: Uid, now: float) -> None:
 
 
 def _is_over(cache: Cache, record: GangRecord | None, move: Migration, now: float) -> None:
-    """Unless a member is still on its way out: its owner may make the next one only then."""
+    """Unless a member is still on its way out: its owner may make the next one only then. Or others are, whose room its
+    seats need.
+    """
     members = [record.members.get(lease.old) for lease in move.leases] if record is not None else []
-    if any(m is not None and m.pod.deleting and not m.pod.phase.ended for m in members):
+    leaving = any(m is not None and m.pod.deleting and not m.pod.phase.ended for m in members)
+    if leaving or (not move.vacancy and _is_making_room(cache, move)):
         cache.migrations.last(move, now + cache.policy.timeout)
         return
     for uid in move.asked:
@@ -198,6 +203,17 @@ def _is_over(cache: Cache, record: GangRecord | None, move: Migration, now: floa
     move.going = []
     for lease in list(move.leases):
         give_back(cache, move, lease)
+
+
+def _is_making_room(cache: Cache, move: Migration) -> bool:
+    """A pod is on its way out where a seat has no room yet, on a node that is heard of."""
+    full = {lease.node for lease in move.leases if cache.nodes.is_overdrawn(lease.node, lease.demand)}
+    heard = {
+        name
+        for name in full
+        if (node := cache.nodes.get(name)) is not None and not healing.is_unreachable(node)
+    }
+    return any(pod.node in heard for pod in cache.deleted.values())
 
 
 def give_back(cache: Cache, move: Migration, lease: Lease) -> None:
@@ -339,8 +355,11 @@ def tend_places(cache: Cache, record: GangRecord, now: float) -> None:
 
 
 def give_back_places(cache: Cache, key: GangKey) -> None:
-    """This gang is no more, so none of it stands idle."""
-    if (move := cache.migrations.vacancy(key)) is not None:
+    """This gang is no more, so none of it stands idle, and it needs no room that others make. What was evicted of it comes
+    again.
+    """
+    move = cache.migrations.moves.get(key)
+    if move is not None and not (move.going or move.asked):
         for lease in list(move.leases):
             give_back(cache, move, lease)
 

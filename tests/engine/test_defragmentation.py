@@ -2,13 +2,19 @@
 the room to that gang and no other.
 """
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from random import Random
 
 import pytest
 
-from scheduler.ledger import conditions
+from scheduler.engine import defragmentation
+from scheduler.ledger import Ledger, conditions
+from scheduler.ledger.gang import GangRecord, Member
+from scheduler.ledger.healing import UNREACHABLE
 from scheduler.model.decision import Reason
+from scheduler.model.demand import TaintEffect
 from scheduler.model.departures import Defrag
 from scheduler.model.effects import Evict
 from scheduler.model.events import BudgetSeen, Tick
@@ -20,7 +26,7 @@ from tests.engine.support.cast import a_gang_of_pods, a_membership, a_pod, an_ow
 from tests.engine.support.stage import a_set, a_world, seats
 from tests.engine.support.world import World
 from tests.ledger.support.invariants import broken
-from tests.support.builders import a_node
+from tests.support.builders import a_node, a_taint
 
 BIG = GangKey("default", "big")
 
@@ -251,6 +257,59 @@ def test_seats_that_do_not_come_free_are_given_back() -> None:
     world.settle(world.policy.timeout + 5)
     assert (leases(world), seats(world, "big")) == (0, 0)
     assert conditions.reason(world.record("big")) is Reason.NO_ROOM
+
+
+@pytest.mark.parametrize("heard", [True, False])
+def test_the_room_is_kept_as_long_as_pods_take_to_leave(heard: bool) -> None:
+    """Longer than a gang may take: no other gang gets the room meanwhile. On nodes that are not heard of, pods may never
+    leave, so no room is kept.
+    """
+    world = scattered()
+    world.api.grace = lambda _pod: 3 * world.policy.timeout
+    found = world.engine.defrag(BIG)
+    assert made(world, found)
+    world.settle(1)
+    for node in () if heard else found.seats.values():
+        taint = a_taint(UNREACHABLE, effect=TaintEffect.NO_EXECUTE)
+        world.api.put_node(replace(world.api.nodes[node], taints=(taint,)))
+    world.submit(a_gang_of_pods("late", 1, gpu=1))
+    world.settle(2 * world.policy.timeout)
+    assert leases(world) == (2 if heard else 0)
+    world.settle(1.5 * world.policy.timeout)
+    assert (leases(world), seats(world, "big")) == (0, 2 if heard else 0)
+    assert not heard or seats(world, "late") == 0
+    assert broken(world.engine.ledger) == []
+
+
+def test_the_room_of_a_gang_that_is_deleted_is_given_back() -> None:
+    """At once: another gang gets it as soon as the pods that were evicted have left."""
+    world = scattered()
+    world.api.grace = lambda _pod: 20.0
+    assert made(world, world.engine.defrag(BIG))
+    world.settle(1)
+    for pod in world.pods("big"):
+        world.api.remove(pod.key)
+    world.submit(a_gang_of_pods("late", 2, gpu=2))
+    world.settle(30)
+    assert (leases(world), seats(world, "late")) == (0, 2)
+    assert broken(world.engine.ledger) == []
+
+
+def test_only_the_gangs_that_would_move_are_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last look is taken while all else waits, so its cost does not grow with the cluster."""
+    world = scattered()
+    found = world.engine.defrag(BIG)
+    looked_at: list[GangKey] = []
+    obstacle = defragmentation.obstacle
+
+    def noted(ledger: Ledger, record: GangRecord, going: Sequence[Member]) -> str:
+        looked_at.append(record.key)
+        return obstacle(ledger, record, going)
+
+    monkeypatch.setattr(defragmentation, "obstacle", noted)
+    assert made(world, found)
+    assert looked_at == [move.gang for move in found.moves]
+    assert len(looked_at) == 2
 
 
 # ── in random clusters ──────────────────────────────────────────────────────────────────────────────────

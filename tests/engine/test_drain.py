@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -159,6 +160,31 @@ def test_without_other_seats_nobody_is_evicted(count: int) -> None:
     world.settle(60)
     assert evicted(world) == []
     assert seats(world, "train") == count
+
+
+def test_a_member_without_other_room_changes_nothing_for_its_gang() -> None:
+    """It could leave alone and has nowhere to go: the gang runs, and is not told that room is made for it."""
+    world = a_world(2, 1)
+    a_set(world, "train", 3, quorum=2)
+    world.settle(5)
+    own = departure(drained(world, "n1"), "train")
+    assert (own.seats, list(own.stays.values())) == ({}, ["no other room"])
+    ledger = world.engine.ledger
+    assert world.record("train").verdict.decision is None
+    assert ledger.counters.decisions[Reason.MAKING_ROOM] == 0
+
+
+def test_a_pod_that_leaves_the_gang_by_the_drain_is_told_of_all_the_same() -> None:
+    """Once the last pod of an old revision is asked to go, the newest revision is the gang, and the others are not of it."""
+    world = a_world(1, 1)
+    said = a_membership("train", 1)
+    for name, gpu in {"old": 1, "newer": 2, "newest": 2}.items():
+        owner = an_owner("ReplicaSet", name)
+        world.control(Controller(owner, 1, partial(a_pod, membership=said, owner=owner, gpu=gpu)))
+        world.settle(2)
+    own = departure(drained(world, nodes_of(world.bound("train"))[0]), "train")
+    assert (len(own.seats), own.whole) == (1, True)
+    assert {key.name for key in own.stays} == {"newer-x1", "newest-x1"}
 
 
 @pytest.mark.parametrize("make", ["bare", "Job"])

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -18,6 +19,7 @@ from scheduler.ledger.gang_history import (
 )
 from scheduler.ledger.messages import GaveWay
 from scheduler.model import events as ev
+from scheduler.model.decision import Reason
 from scheduler.model.workload import Asleep, GangKey, Owner, OwnerTraits, Phase, Pod, gang_of_one
 from tests.engine.support.api import Controller
 from tests.engine.support.cast import a_gang_of_pods, a_membership, a_pod, an_owner
@@ -199,6 +201,89 @@ def test_a_gang_that_has_run_for_its_max_runtime(kind: str) -> None:
     (found,) = world.engine.ledger.history
     assert (found.owner, found.outcome, found.winner) == (f"{kind}/train", Outcome.RUNTIME_EXCEEDED, None)
     assert found.ran == pytest.approx(100, abs=5)
+
+
+@pytest.mark.parametrize("more_time", [False, True])
+def test_what_waits_beyond_its_max_runtime_is_no_gang_of_its_own(more_time: bool) -> None:
+    """Its pods may be deleted without another entry. Once they ask for more time, they are another run."""
+    world = a_stage(2)
+    owner, membership = an_owner("ReplicaSet", "train"), a_membership("train", 2, max_runtime=100.0)
+    world.control(Controller(owner, 2, lambda pod: a_pod(pod, membership=membership, owner=owner, gpu=1)))
+    world.settle(200)
+    longer = replace(membership, wish=replace(membership.wish, max_runtime=1000.0))
+    for pod in world.pods("train") if more_time else ():
+        world.api.write(replace(pod, membership=longer))
+    world.settle(50)
+    world.api.uncontrol(owner)
+    for pod in world.pods("train"):
+        world.api.delete(pod.key)
+    world.settle(5)
+
+    first, *others = world.engine.ledger.history
+    assert first.outcome is Outcome.RUNTIME_EXCEEDED
+    assert [own.ran for own in others] == [pytest.approx(50, abs=5)] * more_time
+
+
+@pytest.mark.parametrize("owner", [None, JOB])
+@pytest.mark.parametrize("why", [Reason.PREEMPTED, Reason.RUNTIME_EXCEEDED])
+def test_a_gang_that_succeeds_before_it_is_evicted(desk: Desk, owner: Owner | None, why: Reason) -> None:
+    """Its pods end by themselves after they were chosen, and before they are told to go."""
+    own(desk, over=False)
+    run(desk, owner=owner)
+    for name in ("train-0", "train-1"):
+        desk.member(name).set_evicting(why)
+    end(desk, Phase.SUCCEEDED, Phase.SUCCEEDED)
+    desk.lose("train-0", "train-1")
+
+    assert outcomes(desk) == [("train", Outcome.SUCCEEDED)]
+
+
+def test_a_gang_that_succeeds_as_it_is_told_to_go_was_preempted(desk: Desk) -> None:
+    """A program may take the signal for the end of its work."""
+    run(desk)
+    for name in ("train-0", "train-1"):
+        desk.member(name).set_evicting(Reason.PREEMPTED)
+        desk.change(name, deleting=True)
+    end(desk, Phase.SUCCEEDED, Phase.SUCCEEDED)
+
+    assert outcomes(desk) == [("train", Outcome.PREEMPTED)]
+
+
+def test_what_a_gang_had_before_it_was_made_again_counts() -> None:
+    """All its pods are gone for a moment, because its node is drained."""
+    world = a_stage(1, 1)
+    owner, membership = an_owner("StatefulSet", "train"), a_membership("train", 1)
+    template = partial(a_pod, membership=membership, owner=owner, gpu=1)
+    world.control(Controller(owner, 1, template, keeps_names=True))
+    world.settle(100)
+    (before,) = world.bound("train")
+    world.api.cordon(str(before.node), off=True)
+    world.watch()
+    world.drain(str(before.node))
+    world.settle(50)
+    world.api.uncontrol(owner)
+    world.api.delete(before.key)
+    world.settle(5)
+
+    (found,) = world.engine.ledger.history
+    assert found.outcome is Outcome.DELETED
+    assert found.ran == pytest.approx(150, abs=5)
+    assert dict(found.used)[GPU] == pytest.approx(150, abs=5)
+
+
+def test_what_another_controller_makes_under_the_name_is_another_gang(desk: Desk) -> None:
+    """The first was evicted to be made again, and never was."""
+    run(desk, owner=an_owner("StatefulSet", "first"))
+    desk.wait(100)
+    for name in ("train-0", "train-1"):
+        desk.member(name).set_evicting(Reason.MOVED)
+    desk.lose("train-0", "train-1")
+    run(desk, owner=an_owner("StatefulSet", "second"))
+    desk.wait(10)
+    desk.lose("train-0", "train-1")
+
+    (found,) = ended(desk)
+    assert (found.owner, found.arrived, found.ran) == ("StatefulSet/second", 100, 10)
 
 
 def test_a_gang_that_is_to_be_made_again_has_not_ended(desk: Desk) -> None:
