@@ -123,7 +123,9 @@ class Attackers:
     async def _connected(self, *, secure: bool) -> Streams:
         source = random.choice(SOURCES), 0
         more = {"ssl": self._trust} if secure else {}
-        return await asyncio.open_connection(self._place.host, self._place.port, local_addr=source, **more)
+        streams = await asyncio.open_connection(self._place.host, self._place.port, local_addr=source, **more)
+        self.seen["connected"] += 1
+        return streams
 
     async def _until_cut(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
