@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.engine.drain import NOBODY, obstacle
+from scheduler.engine.drain import NOT_RECREATED, obstacle
 from scheduler.ledger import Ledger, attained_service, gang_spec, migration, quorum
 from scheduler.ledger.gang import GangRecord, Spec, arrival
 from scheduler.model.cluster import Snapshot
@@ -34,7 +34,7 @@ TRIES: Final = 16
 NOT_WAITING: Final = "the gang does not wait for seats"
 CHANGING: Final = "the gang's pods are changing; ask again in a moment"
 NONE_FOUND: Final = "the gangs that could move have no other room either"
-NO_GANGS: Final = f"nothing smaller could move: {NOBODY}"
+NO_GANGS: Final = f"nothing smaller could move: {NOT_RECREATED}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -26,7 +26,7 @@ from scheduler.placement.feasibility import FeasibilityCache
 
 UNDER_WAY: Final = "its gang is on its way to its seats; ask again in a moment"
 NOT_VALID: Final = "its gang is not valid as it says of itself"
-NOBODY: Final = "nobody would make it again at no cost"
+NOT_RECREATED: Final = "no controller would recreate it at no cost"
 OF_NODE: Final = "it belongs to the node"
 OFF_LIMITS: Final = "Gangwright evicts no pod of this namespace"
 NO_OTHER_ROOM: Final = "no other room"
@@ -185,7 +185,7 @@ def _why_not(ledger: Ledger, member: Member) -> str:
         return OF_NODE
     if member.pod.key.off_limits:
         return OFF_LIMITS
-    return "" if plans.remakes(member, ledger.owners) else f"{member.pod.key.name}: {NOBODY}"
+    return "" if plans.remakes(member, ledger.owners) else f"{member.pod.key.name}: {NOT_RECREATED}"
 
 
 def _told(decision: Refuse | Wait) -> str:

@@ -96,7 +96,7 @@ def test_what_nobody_makes_again_does_not_move() -> None:
     singles(world, "n0", "n1", "n2", "n3", kind="Job")
     world.submit(a_gang_of_pods("big", 2, gpu=2))
     world.settle(5)
-    assert "nobody would make it again" in world.engine.defrag(BIG).told
+    assert "no controller would recreate it" in world.engine.defrag(BIG).told
 
 
 def test_a_gang_that_waits_for_nothing_needs_no_moves() -> None:

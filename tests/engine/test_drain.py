@@ -195,7 +195,7 @@ def test_what_nobody_makes_again_stays(make: str) -> None:
     world.submit(a_gang_of_pods("train", 2, gpu=1, owner=owner))
     world.settle(5)
     own = departure(drained(world, nodes_of(world.bound("train"))[0]), "train")
-    assert all("nobody would make it again" in why for why in own.stays.values())
+    assert all("no controller would recreate it" in why for why in own.stays.values())
     assert len(own.stays) == 2
     world.settle(60)
     assert evicted(world) == []

@@ -126,7 +126,7 @@ async def test_no_moves_are_shown_where_none_help(cluster: Cluster, ask: Ask):
 
     assert said.code == 1
     assert len(said.err.splitlines()) == 2, "the settings, and all kinds that are not for the keeper's eyes"
-    assert "nobody would make it again at no cost" in said.out
+    assert "no controller would recreate it at no cost" in said.out
 
 
 async def test_a_drained_node_is_left_for_seats_that_were_found(cluster: Cluster, ask: Ask):
@@ -171,7 +171,7 @@ async def test_a_node_that_cannot_be_emptied(cluster: Cluster, ask: Ask):
     assert said.code == 1
     told = {row["GANG"]: row["WHAT HAPPENS"] for row in said.rows[:-1]}
     assert told["full"].startswith("3 stay: no other room: needs 3 × 1 nvidia.com/gpu, 1 cpu; room for 2")
-    assert told["bare"] == "1 stays: bare-0: nobody would make it again at no cost"
+    assert told["bare"] == "1 stays: bare-0: no controller would recreate it at no cost"
     assert said.out.splitlines()[-1] == f"node {keeps}: not empty yet"
     assert "room elsewhere" in said.err
     assert await places(cluster) == before
