@@ -19,7 +19,7 @@ from bench.demo.record import Record
 from bench.demo.screen import indented, interval
 from bench.demo.stage import Stage
 
-BLOCKED = {"NoRoom", "NoDomain", "Reserved"}
+BLOCKED = {"InsufficientResources", "TopologyUnsatisfied", "CapacityReserved"}
 """Reasons that room would change."""
 
 MARGIN = 1.2

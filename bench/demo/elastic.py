@@ -44,7 +44,7 @@ QUICK = 3.0
 stand still.
 """
 
-GROWN = "grown"
+SCALED_UP = "ScaleUp"
 QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1", **SELDOM}
 """What an image for training on few cores would say."""
 
@@ -159,7 +159,7 @@ def _check_growth(story: Story, before: Processes, after: Processes) -> None:
         len(before) == SECOND_LEAST and before == after,
         "; ".join(f"{pod}: processes {', '.join(map(str, pids))}" for pod, pids in before.items()),
     )
-    idle = [resize.idle for resize in story.history.resizes(SECOND) if resize.cause == GROWN]
+    idle = [resize.idle for resize in story.history.resizes(SECOND) if resize.cause == SCALED_UP]
     warm = [story.first_steps()[seen.name] - (seen.bound or 0.0) for seen in came]
     claims.check(
         "It trained on while the newcomers started, and stood still for the change alone",

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from scheduler.cli.status_client import StatusClient
     from scheduler.elastic.job.status import Status
 
-WARNING: Final = "Warning"
+IGNORED_FIELD: Final = "IgnoredField"
 """The reason of a notice that tells what will not work as asked, such as a quorum beyond a ResourceQuota."""
 
 PATIENCE: Final = 10.0
@@ -327,21 +327,21 @@ def tell(found: GangDetail, now: float, seats: dict[str, str], own: "Status | No
     for name, value in _facts(found, now):
         screen.line(f"  {name}: {value}")
     for short in found.shortfalls:
-        from scheduler.model.demand import ruled_out  # late, as it loads numpy
+        from scheduler.model.demand import blocked_nodes  # late, as it loads numpy
 
-        blocked = ruled_out(short.blocked)
-        best = f"the best {short.level}, {short.domain}, has" if short.domain else "there is"
-        screen.line(f"  missing: {short.needed} × {short.demand}; {best} room for {short.best}")
+        blocked = blocked_nodes(short.blocked)
+        best = f"the best {short.level}, {short.domain}, fits" if short.domain else "the cluster fits"
+        screen.line(f"  missing: {short.needed} × {short.demand}; {best} {short.best} now")
         if blocked:
-            screen.line(f"  in the way: {blocked}")
+            screen.line(f"  excluded nodes: {blocked}")
     for near in (one for one in found.nearest if one.best):
-        said = f"  nearest {near.level}, {near.domain}, has room for"
+        said = f"  nearest {near.level}, {near.domain}, fits"
         screen.line(f"{said} {near.best} of {near.needed} × {near.demand}")
     if found.behind is not None:
         start = found.behind.start - now
         when = f"it starts in about {span(start)}" if start > 0 else "it starts when its victims have left"
         screen.line(f"  room is kept for: {screen.gang_name(found.behind)}, ahead of this gang; {when}")
-    for notice in (own for own in found.notices if own.reason == WARNING):
+    for notice in (own for own in found.notices if own.reason == IGNORED_FIELD):
         screen.line(f"  warning: {notice.message}")
     if found.refusal is not None:
         screen.line(f"  fix: {found.refusal.field} = {found.refusal.value}: {found.refusal.remedy}")

@@ -59,7 +59,7 @@ STANDS: Final[Mapping[str, str]] = {
 }
 """The answer about a gang that is there already, by its state; in any other it waits."""
 
-REFUSALS: Final = frozenset({Reason.INVALID, Reason.CONFLICT, Reason.UNKNOWN_LEVEL})
+REFUSALS: Final = frozenset({Reason.INVALID_SPEC, Reason.CONFLICT, Reason.UNKNOWN_LEVEL})
 """Reasons that waiting does not end; the service tells no more of a refusal."""
 
 
@@ -231,11 +231,11 @@ def _certain(wanted: Wish, said: Mapping[GangKey, Outcome]) -> list[Outcome]:
     for key, pods in wanted.gangs.items():
         if (own := said.get(key)) is None:
             continue  # the service was asked about pods of no gang together
-        fields = dict.fromkeys(f for pod in pods for f in pod.unmodelled if not is_of_storage(f))
+        fields = dict.fromkeys(f for pod in pods for f in pod.unmodeled if not is_of_storage(f))
         if own.answer in {STARTS, MAKES_ROOM, UNKNOWN} and key in wanted.held_up:
             own = _no(own, WAITS, Reason.MISSING_MEMBERS, wanted.held_up[key])
         elif own.answer in {STARTS, MAKES_ROOM} and fields:
-            own = _no(own, UNKNOWN, Reason.UNMODELLED, cannot_tell(fields))
+            own = _no(own, UNKNOWN, Reason.UNSUPPORTED_FIELD, cannot_tell(fields))
         outcomes.append(own)
     return outcomes
 
@@ -248,7 +248,7 @@ def _no(own: Outcome, answer: str, reason: Reason, message: str) -> Outcome:
 
 def _answered(key: GangKey, asked: TrialRequest, said: TrialAnswer) -> Outcome:
     """The service's word; victims make the difference between room that is there and room that is made."""
-    no = REFUSED if said.reason in REFUSALS else UNKNOWN if said.reason == Reason.UNMODELLED else WAITS
+    no = REFUSED if said.reason in REFUSALS else UNKNOWN if said.reason == Reason.UNSUPPORTED_FIELD else WAITS
     answer = (MAKES_ROOM if said.victims else STARTS) if said.starts else no
     return Outcome(
         namespace=key.namespace,
@@ -267,7 +267,7 @@ def _of_wish(answers: OfflineAnswers, key: GangKey, pods: list[Pod]) -> Outcome:
     """What becomes of a gang that was thought of; one of an existing gang's name joins it."""
     at = answers.judged.engine.ledger.registry.gang_of.get(pods[0].uid)
     if at is None:
-        reason = Reason.FOREIGN
+        reason = Reason.OTHER_SCHEDULER
         return Outcome(key.namespace, key.name, False, WAITS, reason, TEXT[reason], len(pods))
     return _outcome(answers, at)
 
@@ -295,8 +295,8 @@ def _outcome(answers: OfflineAnswers, key: GangKey) -> Outcome:
         seats={record.members[uid].pod.key.name: node for uid, node in seats.items()},
         victims=answers.victims(key),
     )
-    fields = dict.fromkeys(f for member in record.members.values() for f in member.pod.unmodelled)
-    return _no(own, UNKNOWN, Reason.UNMODELLED, cannot_tell(fields)) if fields and own.starts else own
+    fields = dict.fromkeys(f for member in record.members.values() for f in member.pod.unmodeled)
+    return _no(own, UNKNOWN, Reason.UNSUPPORTED_FIELD, cannot_tell(fields)) if fields and own.starts else own
 
 
 def _show(

@@ -71,9 +71,9 @@ class Wish:
         return found
 
     @property
-    def unmodelled(self) -> list[str]:
+    def unmodeled(self) -> list[str]:
         """Fields of the pods that decide about nodes and that the planner does not model."""
-        return list(dict.fromkeys(field for pod in self.pods for field in pod.unmodelled))
+        return list(dict.fromkeys(field for pod in self.pods for field in pod.unmodeled))
 
     def is_named(self, pods: Iterable[Pod]) -> bool:
         """They can be told among others: they are a gang, or their names are known before they are made."""
@@ -92,9 +92,9 @@ def gang_of(pod: Pod) -> GangKey:
     return GangKey(*pod.key) if gang_spec.is_gang_of_one(key) else key
 
 
-def is_of_storage(unmodelled: str) -> bool:
+def is_of_storage(unmodeled: str) -> bool:
     """What is not modelled hangs on claims, which must have been read."""
-    return unmodelled.startswith("spec.volumes: a claim")
+    return unmodeled.startswith("spec.volumes: a claim")
 
 
 async def priorities(client: Client) -> Mapping[str, PriorityClass] | None:

@@ -45,7 +45,7 @@ MANAGER: Final = f"{labels.FIELD_MANAGER}-submit"
 ENDED: Final = "ended"
 """The state of a gang whose members all ran and have ended, perhaps between two looks."""
 
-UNMODELLED: Final = (
+UNMODELED: Final = (
     "the planner does not model this, and kube-scheduler decides by it, pod by pod: "
     "Gangwright cannot tell whether every pod finds a node"
 )
@@ -114,10 +114,10 @@ async def _submit(
         classes = await priorities(client)
         resolved = await with_runtimes(client, things, namespace)
         found = wish(resolved, namespace, reading, classes, steady())
-        if any(map(is_of_storage, found.unmodelled)):
+        if any(map(is_of_storage, found.unmodeled)):
             reading = await cluster_document.read(client, policy, cluster_document.STORAGE)
             found = wish(resolved, namespace, reading, classes, steady())
-        tell(replace(found, notes=(*found.notes, *(f"{field}: {UNMODELLED}" for field in found.unmodelled))))
+        tell(replace(found, notes=(*found.notes, *(f"{field}: {UNMODELED}" for field in found.unmodeled))))
         if found.wrong:
             screen.note("nothing was applied")
             return WRONG

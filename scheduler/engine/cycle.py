@@ -14,7 +14,7 @@ from typing import Final
 from scheduler.engine import preemption_candidates
 from scheduler.engine.equivalence import Amounts, Candidacy, KnownAnswers, Refused, Shapes, shrunk
 from scheduler.engine.head import RESERVE_EVERY, QueueHead, waits
-from scheduler.engine.planning import Answer, Fault, MakingRoom, Question, attempt, below_ceiling
+from scheduler.engine.planning import Answer, Fault, Question, WaitingForPreemption, attempt, below_ceiling
 from scheduler.engine.preemption_candidates import BLOCKED
 from scheduler.engine.preemption_policy import PreemptionPolicy
 from scheduler.engine.scheduling_queue import Pass
@@ -226,7 +226,7 @@ class PlanningCycle:
         if units and asked.kept is not None and self.head.reserved is not None:
             units = self.candidates.staying(units, snapshot, self.head.reserved.start, now)
         in_time = front and self.policy.backfill is Backfill.RESERVE and (whole or not units)
-        making = MakingRoom(
+        making = WaitingForPreemption(
             units=units,
             leaving=self.candidates.leaving(snapshot, now) if front else (),
             stays=self.candidates.stays(snapshot, now) if in_time else None,
@@ -238,7 +238,7 @@ class PlanningCycle:
     def _over_ceiling(self, gang: Gang) -> Wait | None:
         """The answer to a gang whose quorum would take its namespace above its ceiling; None: it stays below."""
         over = self._ledger.share_usage.over_ceiling(gang) if self._ledger.share_usage.shares else None
-        return None if over is None else Wait(Reason.OVER_CEILING, ceiling=Ceiling(*over))
+        return None if over is None else Wait(Reason.QUOTA_EXCEEDED, ceiling=Ceiling(*over))
 
     def _behind(self, record: GangRecord) -> Wait | None:
         """The answer to a gang that lets another one pass; None: it lets none."""

@@ -170,7 +170,7 @@ class NodeDrain:
 def obstacle(ledger: Ledger, record: GangRecord, going: Sequence[Member]) -> str:
     """Why none of these can go now, whatever seats there are; empty: nothing keeps them."""
     if not ledger.ready:
-        return TEXT[Reason.NOT_SYNCED]
+        return TEXT[Reason.CACHE_NOT_SYNCED]
     if not isinstance(record.spec, Spec):
         return NOT_VALID
     on_its_way = record.plan is not None and record.plan.step is not Step.DONE

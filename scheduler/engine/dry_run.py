@@ -35,7 +35,7 @@ Room: TypeAlias = Preempt | Reservation
 class Trial:
     """What is to be asked: a seat, and if there is no room for one, room.
 
-    told: the answer, where nothing needs to be asked.  gang: what the pods are.  unmodelled: fields that decide about
+    told: the answer, where nothing needs to be asked.  gang: what the pods are.  unmodeled: fields that decide about
     the pods' nodes and that the planner does not model, so that no seat is certain.
     """
 
@@ -43,7 +43,7 @@ class Trial:
     told: Wait | Refuse | None = None
     seat: Question | None = None
     room: Question | None = None
-    unmodelled: tuple[str, ...] = ()
+    unmodeled: tuple[str, ...] = ()
 
     def answer(self, policy: Policy) -> tuple[Seat, Room | None]:
         """What the engine would do: seats or a reason, and how a gang without room would have some. Any thread may
@@ -75,7 +75,7 @@ class Sketch:
     stamp: Stamp
     other: GangKey | None = None
     wanted: Gang | None = None
-    unmodelled: tuple[str, ...] = ()
+    unmodeled: tuple[str, ...] = ()
     _formed: bool = field(default=False, init=False)
 
     def form(self) -> None:
@@ -87,8 +87,8 @@ class Sketch:
         record.spec = self._spec(policy, groups)
         if isinstance(record.spec, Spec):
             self.wanted = quorum.request(record, record.spec, policy)
-        fields = (name for member in record.members.values() for name in member.pod.unmodelled)
-        self.unmodelled = tuple(dict.fromkeys(fields))
+        fields = (name for member in record.members.values() for name in member.pod.unmodeled)
+        self.unmodeled = tuple(dict.fromkeys(fields))
 
     def _spec(self, policy: Policy, groups: Mapping[tuple[str, GangKey], Group]) -> Spec | Refuse | Reason:
         record = self.record
@@ -123,7 +123,7 @@ def sketch(ledger: Ledger, pods: Sequence[Pod]) -> Sketch:
 def trial(ledger: Ledger, asking: PlanningCycle, sketched: Sketch, now: float) -> Trial:
     """The questions that these pods would raise. All must be of one gang, or one pod alone."""
     if not ledger.ready:
-        return Trial(None, Wait(Reason.NOT_SYNCED))
+        return Trial(None, Wait(Reason.CACHE_NOT_SYNCED))
     # 1. A gang that has changed since, or was not formed yet, is made at once: all is of one moment.
     if _stamp(ledger, sketched.record, sketched.pods) != sketched.stamp:
         sketched = sketch(ledger, sketched.pods)
@@ -146,7 +146,7 @@ def trial(ledger: Ledger, asking: PlanningCycle, sketched: Sketch, now: float) -
     seat, room = asking.about(record, gang, now), None
     if asking.may_make_room(record, gang, now):
         room = asking.about_room(record, gang, now, front=asking.head.comes_first(record), whole=True)
-    return Trial(gang, seat.told, seat, room, sketched.unmodelled)
+    return Trial(gang, seat.told, seat, room, sketched.unmodeled)
 
 
 def _stamp(ledger: Ledger, record: GangRecord, pods: Sequence[Pod]) -> Stamp:

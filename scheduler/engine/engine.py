@@ -132,7 +132,7 @@ class Engine:
     def settle(self, question: Question, answer: Made | Fault, now: float) -> list[Effect]:
         """Take the planner's answer, which may have been made elsewhere and be stale by now."""
         effects = self.cycle.settle(question, answer, now)
-        if isinstance(answer, Wait) and answer.reason is Reason.NO_DOMAIN:
+        if isinstance(answer, Wait) and answer.reason is Reason.TOPOLOGY_UNSATISFIED:
             effects += self._draining.mend(question.gang.key, now)
         return effects
 
@@ -209,22 +209,24 @@ class Engine:
         """Which candidates may hold the pod; and what follows from having been asked."""
         # 1. Not ours: echoed, whatever it is.
         if call.native_group or call.scheduler not in self.policy.scheduler_names:
-            return Allowed(call.candidates, Reason.NATIVE_GROUP if call.native_group else Reason.FOREIGN), []
+            return Allowed(
+                call.candidates, Reason.NATIVE_GROUP if call.native_group else Reason.OTHER_SCHEDULER
+            ), []
         # 2. We know too little to say anything.
         if not self.ledger.ready:
-            return Failed(Reason.NOT_SYNCED), []
+            return Failed(Reason.CACHE_NOT_SYNCED), []
         member = self.ledger.registry.member(call.uid)
         if member is None:
-            return Failed(Reason.NOT_SEEN_YET), []
+            return Failed(Reason.POD_NOT_CACHED), []
         # 3. Its place is known: say it again.
         if member.bound:
             return _only(member.pod.node, call, Reason.BOUND), []
         if not member.stays:
-            return Refused(Reason.PIN_BROKEN if member.evicting else Reason.GONE), []
+            return Refused(Reason.PIN_BROKEN if member.evicting else Reason.POD_DELETED), []
         if member.aside is not None:
             return Refused(member.aside.reason), []
         if self._is_freeing(call.uid):
-            return Refused(Reason.MAKING_ROOM), []
+            return Refused(Reason.WAITING_FOR_PREEMPTION), []
         if member.hold is not None and member.hold.until is None and member.hold.node in call.candidates:
             return Allowed((member.hold.node,), Reason.SEATED), []
         if member.tied is not None:
@@ -238,7 +240,7 @@ class Engine:
             and member.hold is not None
             and member.hold.until is None
         ):
-            return Refused(Reason.SEAT_EXCLUDED), []
+            return Refused(Reason.NODE_EXCLUDED), []
         # 5. The side road: into the queue, and decided at once where that is quick.
         return self._beside(member, call, now)
 
@@ -250,10 +252,10 @@ class Engine:
     def _tied(self, member: Member, node: str, call: FilterCall, now: float) -> tuple[Answer, list[Effect]]:
         """A pinned pod whose seat we no longer hold goes there only if no other pod was given the room."""
         if node not in call.candidates:
-            return Refused(Reason.SEAT_EXCLUDED), []
+            return Refused(Reason.NODE_EXCLUDED), []
         again = member.hold is not None and member.hold.node == node
         if not again and not self.ledger.nodes.has_room(node, member.pod.demand):
-            return Refused(Reason.HELD_FOR_OTHERS), []
+            return Refused(Reason.NODE_RESERVED), []
         return Allowed((node,), Reason.SEATED), self.observe([Scored(call.uid, node)], now)
 
     def _beside(self, member: Member, call: FilterCall, now: float) -> tuple[Answer, list[Effect]]:
@@ -282,7 +284,7 @@ class Engine:
                 break
         self.cycle.again()
         if self._is_freeing(call.uid):
-            return Refused(Reason.MAKING_ROOM), effects
+            return Refused(Reason.WAITING_FOR_PREEMPTION), effects
         if member.hold is not None and member.hold.node in call.candidates:
             return Allowed((member.hold.node,), Reason.SEATED), effects
         return Refused(member.aside.reason if member.aside is not None else _why(record)), effects
@@ -345,7 +347,7 @@ class Engine:
 def _only(node: str | None, call: FilterCall, reason: Reason) -> Answer:
     if node is not None and node in call.candidates:
         return Allowed((node,), reason)
-    return Refused(Reason.SEAT_EXCLUDED)
+    return Refused(Reason.NODE_EXCLUDED)
 
 
 def _why(record: GangRecord) -> Reason:

@@ -85,7 +85,7 @@ class Refused:
         kept = [
             (amounts, other)
             for amounts, other in self._found.get(size.kind, ())
-            if not (covers(own, amounts) and other.reason in {wait.reason, Reason.RESERVED})
+            if not (covers(own, amounts) and other.reason in {wait.reason, Reason.CAPACITY_RESERVED})
         ]
         self._found[size.kind] = [*kept, (own, wait)][-LEAST:]
 
@@ -96,7 +96,7 @@ class Refused:
         found, own = None, size.amounts
         for amounts, wait in self._found.get(size.kind, ()):
             if all(map(operator.le, amounts, own)):  # `covers`, spelled out: asked for every gang of a pass
-                if wait.reason is not Reason.RESERVED:
+                if wait.reason is not Reason.CAPACITY_RESERVED:
                     return wait
                 found = wait
         return found
@@ -285,7 +285,7 @@ class Candidacy:
             return None
         if not isinstance(own, Wait) or own.reason not in BLOCKED:
             return None
-        unsure = less.reason is Reason.RESERVED and own.reason is not Reason.RESERVED
+        unsure = less.reason is Reason.CAPACITY_RESERVED and own.reason is not Reason.CAPACITY_RESERVED
         if unsure or (less.reason is own.reason and less.held_for == own.held_for):
             return own
         return Wait(less.reason, own.shortfall, held_for=less.held_for)

@@ -159,5 +159,5 @@ def _in_vain(record: GangRecord, version: int, room: int) -> bool:
     lasting = verdict is not None and verdict.reason in LASTING and record.verdict.version == version
     if verdict is None or lasting or record.verdict.room != room:
         return lasting
-    own = verdict.reason is Reason.OVER_CEILING or verdict.reason is Reason.QUEUED
+    own = verdict.reason is Reason.QUOTA_EXCEEDED or verdict.reason is Reason.QUEUED
     return own or (record.wanted is not None and not record.wanted.quorum)

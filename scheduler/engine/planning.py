@@ -34,7 +34,7 @@ DEARER = 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MakingRoom:
+class WaitingForPreemption:
     """What is to be known of the pods that run now, to make room for a gang.
 
     units: who may be asked to leave, and `terms`, what holds of all together who do.  leaving: those who leave already,
@@ -71,7 +71,7 @@ class Question:
     """What the gang's namespace uses, and may; None: nothing limits it."""
     told: Wait | None = None
     """The answer, where it does not depend on room."""
-    making: MakingRoom | None = None
+    making: WaitingForPreemption | None = None
     """Not a seat is asked for, but room."""
 
     @property
@@ -97,12 +97,12 @@ def decide(question: Question, policy: Policy, masks: FeasibilityCache | None = 
     if question.making is not None:
         return _make_room(question, question.making, policy, masks)
     decision = planner.decide(question.snapshot, question.gang, policy, question.allowed, masks)
-    lack = {Reason.NO_ROOM, Reason.NO_DOMAIN}
+    lack = {Reason.INSUFFICIENT_RESOURCES, Reason.TOPOLOGY_UNSATISFIED}
     if isinstance(decision, Wait) and decision.reason in lack and question.kept is not None:
         masks = masks or FeasibilityCache()
         # A gang that would have room, were none of it reserved, is told so.
         if reservation.could_hold(question.snapshot, question.kept, question.gang, masks):
-            return Wait(Reason.RESERVED, decision.shortfall, held_for=question.held_for)
+            return Wait(Reason.CAPACITY_RESERVED, decision.shortfall, held_for=question.held_for)
     return below_ceiling(question.usage, question.gang, decision)
 
 
@@ -113,12 +113,12 @@ def below_ceiling(usage: Usage | None, gang: Gang, decision: Decision) -> Decisi
     beyond = beyond_ceiling(usage, gang, decision.seats)
     seats = {uid: node for uid, node in decision.seats.items() if uid not in beyond}
     if beyond and not seats:
-        return Wait(Reason.OVER_CEILING, ceiling=Ceiling(*next(iter(beyond.values()))))
+        return Wait(Reason.QUOTA_EXCEEDED, ceiling=Ceiling(*next(iter(beyond.values()))))
     return replace(decision, seats=seats, unseated=(*decision.unseated, *beyond)) if beyond else decision
 
 
 def _make_room(
-    question: Question, making: MakingRoom, policy: Policy, masks: FeasibilityCache | None
+    question: Question, making: WaitingForPreemption, policy: Policy, masks: FeasibilityCache | None
 ) -> Answer:
     """Room that is being made already first, then victims, then time."""
     gang = reservation.quorum_alone(question.gang)
@@ -141,4 +141,4 @@ def _make_room(
         )
         if reserved is not None:
             return reserved
-    return Wait(Reason.NO_ROOM)
+    return Wait(Reason.INSUFFICIENT_RESOURCES)

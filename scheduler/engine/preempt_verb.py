@@ -61,7 +61,7 @@ class PreemptVerb:
         strict = ledger.policy.backfill is Backfill.NONE
         out_of_turn = strict and bool(queue) and queue[0] is not record
         return out_of_turn or (
-            record.verdict.decision is not None and record.verdict.decision.reason is Reason.RESERVED
+            record.verdict.decision is not None and record.verdict.decision.reason is Reason.CAPACITY_RESERVED
         )
 
     def _given(self, member: Member, offers: Offers) -> frozenset[str]:

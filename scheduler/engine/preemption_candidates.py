@@ -230,5 +230,7 @@ def _ends_by_itself(record: GangRecord) -> bool:
     return observed_runs.limit(record) is not None or observed_runs.kind(record) not in observed_runs.FOREVER
 
 
-BLOCKED: Final = frozenset({Reason.NO_ROOM, Reason.NO_DOMAIN, Reason.RESERVED})
+BLOCKED: Final = frozenset(
+    {Reason.INSUFFICIENT_RESOURCES, Reason.TOPOLOGY_UNSATISFIED, Reason.CAPACITY_RESERVED}
+)
 """Verdicts that room would change."""

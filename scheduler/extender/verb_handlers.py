@@ -56,7 +56,7 @@ async def answer_filter(verbs: Verbs, body: bytes, most: int = wire.UNBOUNDED) -
     """Which candidates may hold the pod. Raises WireError."""
     call = wire.decode_filter(body, most)
     answer = verbs.filter(call)
-    if answer.reason is Reason.NOT_SEEN_YET:
+    if answer.reason is Reason.POD_NOT_CACHED:
         await verbs.seen(call.uid, SEEN_WITHIN)
         answer = _settled(verbs.filter(call))
     left = len(answer.nodes) if isinstance(answer, Allowed) else 0
@@ -109,7 +109,7 @@ VERBS: Final[Mapping[str, Verb]] = {
 
 def _settled(answer: Answer) -> Answer:
     """A pod that is still unknown after the wait is an error: kube-scheduler then asks again by its own clock."""
-    return Failed(answer.reason) if answer.reason is Reason.NOT_SEEN_YET else answer
+    return Failed(answer.reason) if answer.reason is Reason.POD_NOT_CACHED else answer
 
 
 def _result(answer: Answer) -> Result:

@@ -41,11 +41,11 @@ def reason(record: GangRecord) -> Reason:
     if record.state == State.HELD:
         return Reason.SEATED
     if record.state == State.FREEING:
-        return Reason.MAKING_ROOM
+        return Reason.WAITING_FOR_PREEMPTION
     if record.state == State.LEAVING:
-        return Reason.GONE
+        return Reason.POD_DELETED
     if record.was_bound or any(member.bound for member in record.live()):
-        return Reason.PARTLY_BOUND
+        return Reason.PARTIALLY_BOUND
     if record.state == State.GATHERING:
         return Reason.MISSING_MEMBERS
     return record.verdict.decision.reason if record.verdict.decision is not None else Reason.QUEUED
@@ -87,9 +87,9 @@ def due(
         record.notices[Reason.SEATED] = Notice(TEXT[Reason.SEATED], now, policy.announce_every)
         yield _announce(record, Reason.SEATED, TEXT[Reason.SEATED], now, seated=True)
     for text in _warnings(record, live, owners, quotas) if record.state in _WAITING | {State.HELD} else ():
-        if _speak(record, Reason.WARNING, text, policy, now):
+        if _speak(record, Reason.IGNORED_FIELD, text, policy, now):
             record.warned.update(own.field for own in record.overlooked)
-            yield _announce(record, Reason.WARNING, text, now, seated=None)
+            yield _announce(record, Reason.IGNORED_FIELD, text, now, seated=None)
 
 
 def note_mishaps(record: GangRecord, why: Reason, befell: Iterable[Mishap], action: str = "") -> None:
@@ -135,11 +135,11 @@ def _speakers_aside(record: GangRecord) -> dict[Aside, Member]:
 def _late(record: GangRecord, policy: Policy, now: float) -> Iterator[Effect]:
     """What is overlooked of a gang that has its seats: once a field, for it may be written at every checkpoint."""
     unsaid = _unsaid(record)
-    if unsaid and record.live() and now >= _may_say(record, Reason.WARNING, policy):
+    if unsaid and record.live() and now >= _may_say(record, Reason.IGNORED_FIELD, policy):
         text = "; ".join(own.text for own in unsaid)
         record.warned.update(own.field for own in unsaid)
-        record.notices[Reason.WARNING] = Notice(text, now, policy.announce_every)
-        yield _announce(record, Reason.WARNING, text, now, seated=None)
+        record.notices[Reason.IGNORED_FIELD] = Notice(text, now, policy.announce_every)
+        yield _announce(record, Reason.IGNORED_FIELD, text, now, seated=None)
 
 
 def _unsaid(record: GangRecord) -> list[Overlooked]:
@@ -160,7 +160,7 @@ def next_due(record: GangRecord, said: Words, policy: Policy, now: float) -> flo
     free = list(record.untold)
     if record.state in QUORUM_BOUND:
         free += [Reason.SEATED] if record.told_waiting else []
-        free += [Reason.WARNING] if _unsaid(record) else []
+        free += [Reason.IGNORED_FIELD] if _unsaid(record) else []
     times = [_may_say(record, why, policy) for why in free]
     times += [_again(record, *own, policy) for own in _speakers_aside(record)]
     times += [_again(record, *said, policy)] if said is not None and record.state not in QUORUM_BOUND else []
@@ -189,18 +189,18 @@ def sentence(record: GangRecord, why: Reason) -> str:
         refused = record.spec
         return f"{TEXT[why]}: {refused.field}: {refused.value!r}: {refused.remedy}"
     verdict = record.verdict.decision
-    if why is Reason.PARTLY_BOUND and isinstance(record.spec, Spec):
+    if why is Reason.PARTIALLY_BOUND and isinstance(record.spec, Spec):
         lacks = _lacks(record, verdict, "; ")
         bound = f"{_bound(record, record.spec)} of {record.spec.total} are bound"
-        kept = f"; kept for those that are missing: {', '.join(record.kept)}" if record.kept else ""
+        kept = f"; reserved for missing members: {', '.join(record.kept)}" if record.kept else ""
         return f"{TEXT[why]}: {bound}{kept}{lacks}{_refused(record)}{_failed(record)}{record.quota_full}"
     if why is Reason.MISSING_MEMBERS and isinstance(record.spec, Spec):
-        there = f"{_there(record, record.spec)} of {record.spec.total} are there"
+        there = f"{_there(record, record.spec)} of {record.spec.total} exist"
         return f"{TEXT[why]}: {there}{_held_back(record)}{record.quota_full}"
     if isinstance(verdict, Refuse):
         return f"{TEXT[why]}: {verdict.field}: {verdict.value!r}: {verdict.remedy}"
-    if why is Reason.MAKING_ROOM and record.plan is not None and record.plan.victims:
-        return f"{TEXT[why]}: {len(record.plan.victims)} pods are still there{_failed(record)}"
+    if why is Reason.WAITING_FOR_PREEMPTION and record.plan is not None and record.plan.victims:
+        return f"{TEXT[why]}: {len(record.plan.victims)} pods remain{_failed(record)}"
     if isinstance(verdict, Wait) and verdict.ceiling is not None:
         return f"{TEXT[why]}: {verdict.ceiling}"
     if isinstance(verdict, Wait) and verdict.behind is not None:
@@ -212,7 +212,7 @@ def sentence(record: GangRecord, why: Reason) -> str:
 def _refused(record: GangRecord) -> str:
     """What kube-scheduler says of the first member that it refuses by rules that the planner does not model."""
     said = ((m.pod.key.name, m.pod.pending) for m in sorted(record.live(), key=arrival))
-    if not record.unmodelled:
+    if not record.unmodeled:
         return ""
     name, words = next(((name, own.message) for name, own in said if own and own.message), ("", ""))
     return f"; kube-scheduler on {name}: {words}" if words else ""
@@ -220,11 +220,9 @@ def _refused(record: GangRecord) -> str:
 
 def _lets_pass(record: GangRecord, first: GangKey) -> str:
     """The names of another namespace's gangs are not told."""
-    whose = (
-        f"{first.name} is" if first.namespace == record.key.namespace else "a gang of another namespace is"
-    )
-    rules = ", ".join(sorted({rule for member in record.live() for rule in member.pod.unmodelled}))
-    return f"{whose} let go and not whole yet; gangs with {rules} go one at a time"
+    ahead = first.name if first.namespace == record.key.namespace else "a gang of another namespace"
+    rules = ", ".join(sorted({rule for member in record.live() for rule in member.pod.unmodeled}))
+    return f"{ahead} is still starting; gangs with {rules} start one at a time"
 
 
 _WRITTEN = frozenset({Reason.BACKING_OFF, Reason.SEATED})
@@ -238,13 +236,13 @@ def _failed(record: GangRecord) -> str:
 
 def _held_for(record: GangRecord, verdict: Wait | None, why: Reason) -> str:
     """For which gang room is held; what another namespace calls its own is not for everyone to read."""
-    holder = verdict.held_for if why is Reason.RESERVED and verdict is not None else None
+    holder = verdict.held_for if why is Reason.CAPACITY_RESERVED and verdict is not None else None
     if holder is None:
         return ""
     name = "a single pod" if gang_spec.is_gang_of_one(holder) else str(holder)
     if holder.namespace != record.key.namespace:
         name = "a gang of another namespace"
-    return f"; the rest of the free room is held for {name}"
+    return f"; the remaining free capacity is reserved for {name}"
 
 
 def _lacks(record: GangRecord, verdict: Wait | Refuse | None, joined: str) -> str:
@@ -254,13 +252,12 @@ def _lacks(record: GangRecord, verdict: Wait | Refuse | None, joined: str) -> st
     """
     if not isinstance(verdict, Wait) or verdict.shortfall is None:
         return ""
-    count = verdict.shortfall.blocked.get("barred", 0)
+    count = verdict.shortfall.blocked.get("excluded", 0)
     if not count:
         return f"{joined}{verdict.shortfall}"
     span = max((record.pinning.barred[node][1] for node in record.pinning.barred_nodes), default=0.0)
     nodes = "1 node is" if count == 1 else f"{count} nodes are"
-    why = "because seats were lost or members did not start there"
-    return f"{joined}{verdict.shortfall}; {nodes} barred for {span:g} s {why}"
+    return f"{joined}{verdict.shortfall}; {nodes} excluded for {span:g} s after failed placements"
 
 
 def _bound(record: GangRecord, spec: Spec) -> int:
@@ -284,7 +281,7 @@ def _of_quorum(spec: Spec, members: Iterable[Member]) -> int:
 def _held_back(record: GangRecord) -> str:
     """Pods that exist, and that others still keep at gates of their own."""
     count = sum(m.pod.held_back and not m.bound for m in record.live())
-    return f"; kept back by gates of others (spec.schedulingGates): {count}" if count else ""
+    return f"; {count} members have scheduling gates of another controller" if count else ""
 
 
 def _speak(record: GangRecord, why: Reason, message: str, policy: Policy, now: float) -> bool:
@@ -307,9 +304,9 @@ _PATIENT = frozenset(
     {
         Reason.QUEUED,
         Reason.MISSING_MEMBERS,
-        Reason.NO_QUORUM_KNOWN,
-        Reason.PARTLY_BOUND,
-        Reason.NAME_TAKEN,
+        Reason.QUORUM_UNKNOWN,
+        Reason.PARTIALLY_BOUND,
+        Reason.NAME_CONFLICT,
     }
 )
 """Reasons that most gangs pass through for a moment: said only when they last."""

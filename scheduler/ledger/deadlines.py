@@ -11,7 +11,14 @@ from scheduler.model.decision import Reason
 from scheduler.model.effects import Effect
 from scheduler.model.policy import Policy
 
-_NO_ROOM = frozenset({Reason.NO_ROOM, Reason.NO_DOMAIN, Reason.NO_NODE_MATCHES, Reason.NEVER_FITS})
+_NO_ROOM = frozenset(
+    {
+        Reason.INSUFFICIENT_RESOURCES,
+        Reason.TOPOLOGY_UNSATISFIED,
+        Reason.NO_MATCHING_NODES,
+        Reason.EXCEEDS_CLUSTER,
+    }
+)
 
 
 def enforce(cache: Cache, record: GangRecord, spec: Spec | None, now: float) -> list[Effect]:
@@ -53,7 +60,7 @@ def enforce(cache: Cache, record: GangRecord, spec: Spec | None, now: float) -> 
     effects += plans.drop(cache, record, now)
     if roll_back or not any(member.bound for member in record.live()):
         backoff.begin(record, cache.policy, now)
-    cache.counters.decisions[Reason.TIMED_OUT if roll_back else Reason.PARTLY_BOUND] += 1
+    cache.counters.decisions[Reason.TIMED_OUT if roll_back else Reason.PARTIALLY_BOUND] += 1
     return effects
 
 

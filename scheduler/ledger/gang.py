@@ -282,7 +282,7 @@ class GangRecord:
     """Times that a step of ours failed on it, without a long time between two."""
     rests_until: float = float("-inf")
     """It is not looked at before: a step of ours failed on it."""
-    unmodelled: bool = False
+    unmodeled: bool = False
     """Several are to start together, and kube-scheduler decides about them by rules that the planner does not model."""
     waiting_since: float | None = None
     notices: dict[Reason, Notice] = field(default_factory=dict)

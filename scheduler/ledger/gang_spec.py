@@ -57,7 +57,7 @@ def _said(
     for member in members:
         for complaint in member.pod.complaints:
             if complaint.fatal:
-                return _refuse(Reason.INVALID, complaint)
+                return _refuse(Reason.INVALID_SPEC, complaint)
     if is_gang_of_one(record.key) or not members:
         own = members[0].pod.membership if members else None
         return Spec(SINGLE, own.wish if own else Wish())
@@ -68,7 +68,7 @@ def _said(
         return _refuse(Reason.CONFLICT, clash)
     group = groups.get((said[0].format, record.key))
     if group is not None and (fatal := next((c for c in group.complaints if c.fatal), None)):
-        return _refuse(Reason.INVALID, fatal)
+        return _refuse(Reason.INVALID_SPEC, fatal)
     return _resolve(record, together(said), group, policy)
 
 
@@ -96,17 +96,17 @@ def _resolve(
 ) -> Spec | Refuse | Reason:
     quorum = group.quorum if group else first.quorum
     if quorum is None:
-        return Reason.NO_QUORUM_KNOWN
+        return Reason.QUORUM_UNKNOWN
     size = group.size if group and group.size is not None else first.size
     total = sum(quorum.values())
     largest = max(total, size or 0, len(record.live()))
     if largest > policy.largest_gang:
         return Refuse(
-            Reason.INVALID, "members", str(largest), f"at most {policy.largest_gang} members a gang"
+            Reason.INVALID_SPEC, "members", str(largest), f"at most {policy.largest_gang} members a gang"
         )
     if size is not None and total > size:
         return Refuse(
-            Reason.INVALID,
+            Reason.INVALID_SPEC,
             first.keys.get("quorum", "gangwright.io/min-members"),
             str(total),
             f"at most the gang's size, {size}",

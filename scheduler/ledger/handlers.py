@@ -191,7 +191,7 @@ def decided(cache: Cache, event: ev.Decided, now: float) -> None:
         if not fresh:
             cache.pending.ask_again()
             return
-        decision = Wait(Reason.NO_ROOM)
+        decision = Wait(Reason.INSUFFICIENT_RESOURCES)
     if isinstance(decision, Place):
         cache.counters.placements.append(decision.quality)
         cache.counters.decisions[Reason.SEATED] += 1
@@ -227,7 +227,7 @@ def victims_chosen(cache: Cache, event: ev.VictimsChosen, now: float) -> None:
     if not preemption.start(cache, record, event.preempt, name, now):
         cache.pending.ask_again()
         return
-    cache.counters.decisions[Reason.MAKING_ROOM] += 1
+    cache.counters.decisions[Reason.WAITING_FOR_PREEMPTION] += 1
     cache.counters.preempted(event.preempt)
     record.verdict.forget()
     cache.mark(record.key)

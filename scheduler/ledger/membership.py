@@ -42,7 +42,7 @@ def set_aside(cache: Cache, record: GangRecord) -> None:
     first, later = _later_runs(cache, record, unended)
     cache.registry.give_turn(record, first)
     if first is not None:
-        aside |= dict.fromkeys((m.pod.uid for m in later), Aside(Reason.NAME_TAKEN, _taken_by(first)))
+        aside |= dict.fromkeys((m.pod.uid for m in later), Aside(Reason.NAME_CONFLICT, _taken_by(first)))
     for member in staying:
         before, why = member.aside, aside.get(member.pod.uid)
         if before != why:
@@ -56,7 +56,9 @@ def _unread(staying: Sequence[Member]) -> dict[Uid, Aside]:
     if len(wrong) == len(staying):
         return {}
     fatal = {m.pod.uid: next(own for own in m.pod.complaints if own.fatal) for m in wrong if not m.has_seat}
-    return {uid: Aside(Reason.INVALID, f"{TEXT[Reason.INVALID]}: {own}") for uid, own in fatal.items()}
+    return {
+        uid: Aside(Reason.INVALID_SPEC, f"{TEXT[Reason.INVALID_SPEC]}: {own}") for uid, own in fatal.items()
+    }
 
 
 def _later_runs(
@@ -104,7 +106,7 @@ def _turn(run: Sequence[Member], *, had: bool) -> tuple[bool, bool, tuple[float,
 
 def _taken_by(owner: Owner) -> str:
     return (
-        f"{TEXT[Reason.NAME_TAKEN]}: {owner.kind} {owner.name}; these pods wait until it has ended. To run both at once,"
+        f"{TEXT[Reason.NAME_CONFLICT]}: {owner.kind} {owner.name}; these pods wait until it has ended. To run both at once,"
         " give each a gang name of its own; to make both one gang, give them roles"
     )
 

@@ -65,8 +65,8 @@ def begin(cache: Cache, event: ev.MoveFound, now: float) -> None:
     for lease in leases:
         keep(cache, move, lease)
     if not event.leaving:  # others leave for it
-        record.verdict.wait_until_cleared(Wait(Reason.MAKING_ROOM))
-    cache.counters.decisions[Reason.MOVED if event.leaving else Reason.MAKING_ROOM] += 1
+        record.verdict.wait_until_cleared(Wait(Reason.WAITING_FOR_PREEMPTION))
+    cache.counters.decisions[Reason.MOVED if event.leaving else Reason.WAITING_FOR_PREEMPTION] += 1
     cache.do(_tell(record, going, event))
     cache.mark(record.key)
 

@@ -81,18 +81,18 @@ class SerialGangs:
 
     def before(self, record: GangRecord) -> GangKey | None:
         """The gang that this one lets pass; None: none. One that is bound in part or whole waits for no other."""
-        if not record.unmodelled or record.partly_bound or record.state in QUORUM_BOUND:
+        if not record.unmodeled or record.partly_bound or record.state in QUORUM_BOUND:
             return None
         return next((key for key in self._open if key != record.key), None)
 
     def note(self, record: GangRecord, facts: Facts) -> bool:
         """Take in where this gang is now, after its state was worked out. Whether it holds up others no more."""
         # A bound pod tells no more what it asks of nodes, so a torn gang stays what it was.
-        kept = record.unmodelled and facts.bound > 0
-        record.unmodelled = facts.quorum > 1 and (
-            kept or any(m.live and m.pod.unmodelled for m in record.members.values())
+        kept = record.unmodeled and facts.bound > 0
+        record.unmodeled = facts.quorum > 1 and (
+            kept or any(m.live and m.pod.unmodeled for m in record.members.values())
         )
-        short = record.unmodelled and facts.bound < facts.quorum and not record.was_bound
+        short = record.unmodeled and facts.bound < facts.quorum and not record.was_bound
         if short and (facts.bound > 0 or _is_on_its_way(record)):
             self._open[record.key] = None
             return False

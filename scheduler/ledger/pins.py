@@ -99,7 +99,7 @@ def refused(record: GangRecord, policy: Policy, now: float) -> list[Member]:
     than it takes to make up its mind. No node suits them, or it would have asked about another. Of a gang that is torn
     a member without a seat is one of them.
     """
-    if not record.unmodelled or (record.plan is not None and record.plan.step is Step.FREE):
+    if not record.unmodeled or (record.plan is not None and record.plan.step is Step.FREE):
         return []
     return [
         m
@@ -107,7 +107,7 @@ def refused(record: GangRecord, policy: Policy, now: float) -> list[Member]:
         if (record.partly_bound if m.hold is None else m.hold.until is None and m.tied is None)
         and m.failing_since is not None
         and now - m.failing_since >= policy.pin_grace
-        and m.pod.unmodelled
+        and m.pod.unmodeled
         and m.pod.pending is not None
         and m.pod.pending.reason == UNSCHEDULABLE
         and not (m.pod.membership and m.pod.membership.surplus)
@@ -126,7 +126,7 @@ def looks(record: GangRecord, policy: Policy, now: float) -> Iterator[float]:
             yield member.hold.until
         if member.failing_since is None or not member.live:
             continue
-        if seat(member) is None and not record.unmodelled:
+        if seat(member) is None and not record.unmodeled:
             continue
         yield member.failing_since + policy.pin_grace
         yield member.failing_since + policy.pin_limit

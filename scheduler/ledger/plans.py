@@ -40,7 +40,7 @@ def is_hard(record: GangRecord, member: Member, owners: Mapping[str, OwnerTraits
     wish = record.pin_wish(policy.pin)
     if wish is not Pin.AUTO:
         return wish is Pin.HARD
-    return not member.pod.unmodelled and remakes(member, owners)
+    return not member.pod.unmodeled and remakes(member, owners)
 
 
 def name_of(record: GangRecord, seats: Mapping[Uid, str]) -> str:

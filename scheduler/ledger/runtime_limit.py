@@ -61,7 +61,7 @@ def enforce(cache: Cache, record: GangRecord, now: float) -> list[Effect]:
         own.look_at = ends if now >= warned_at else warned_at
         left = written(max(1.0, round(ends - now)))
         text = f"in {left} it has run for its {MAX_RUNTIME}, {written(span)}; save its work, or raise that"
-        return list(_tell(record, Reason.ENDING_SOON, ends, text)) if now >= warned_at else []
+        return list(_tell(record, Reason.RUNTIME_EXPIRING, ends, text)) if now >= warned_at else []
     job = attained_service.job_of(record, cache.owners)
     if job is not None and not job.managed and attained_service.leaves_alone(record, cache.registry):
         return list(_suspend(cache, record, job, ends, now))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypeAlias
 
-from scheduler.model.demand import ruled_out
+from scheduler.model.demand import blocked_nodes
 from scheduler.model.resources import written
 from scheduler.model.workload import GangKey, Uid
 
@@ -16,96 +16,97 @@ class Reason(StrEnum):
     SEATED = "Seated"
     BOUND = "Bound"
     SCORED = "Scored"
-    FOREIGN = "Foreign"
+    OTHER_SCHEDULER = "OtherScheduler"
     NATIVE_GROUP = "NativeGroup"
-    NOT_SYNCED = "NotSynced"
-    NOT_SEEN_YET = "NotSeenYet"
+    CACHE_NOT_SYNCED = "CacheNotSynced"
+    POD_NOT_CACHED = "PodNotCached"
     GATED = "Gated"
     MISSING_MEMBERS = "MissingMembers"
-    NO_QUORUM_KNOWN = "NoQuorumKnown"
+    QUORUM_UNKNOWN = "QuorumUnknown"
     QUEUED = "Queued"
-    RESERVED = "Reserved"
-    OVER_CEILING = "OverCeiling"
-    MAKING_ROOM = "MakingRoom"
-    NO_ROOM = "NoRoom"
-    NO_DOMAIN = "NoDomain"
-    NO_NODE_MATCHES = "NoNodeMatches"
-    NEVER_FITS = "NeverFits"
+    CAPACITY_RESERVED = "CapacityReserved"
+    QUOTA_EXCEEDED = "QuotaExceeded"
+    WAITING_FOR_PREEMPTION = "WaitingForPreemption"
+    INSUFFICIENT_RESOURCES = "InsufficientResources"
+    TOPOLOGY_UNSATISFIED = "TopologyUnsatisfied"
+    NO_MATCHING_NODES = "NoMatchingNodes"
+    EXCEEDS_CLUSTER = "ExceedsCluster"
     UNKNOWN_LEVEL = "UnknownLevel"
     BACKING_OFF = "BackingOff"
-    PARTLY_BOUND = "PartlyBound"
-    INVALID = "Invalid"
+    PARTIALLY_BOUND = "PartiallyBound"
+    INVALID_SPEC = "InvalidSpec"
     CONFLICT = "Conflict"
-    NAME_TAKEN = "NameTaken"
+    NAME_CONFLICT = "NameConflict"
     TIMED_OUT = "TimedOut"
     PREEMPTED = "Preempted"
     SUSPENDED = "Suspended"
     RESUMED = "Resumed"
-    ENDING_SOON = "EndingSoon"
+    RUNTIME_EXPIRING = "RuntimeExpiring"
     RUNTIME_EXCEEDED = "RuntimeExceeded"
     NOT_STARTED = "NotStarted"
     MEMBER_LOST = "MemberLost"
     MOVED = "Moved"
     PIN_BROKEN = "PinBroken"
-    SEAT_EXCLUDED = "SeatExcluded"
-    HELD_FOR_OTHERS = "HeldForOthers"
-    GONE = "Gone"
-    ENDED = "Ended"
-    UNMODELLED = "Unmodelled"
-    WARNING = "Warning"
+    NODE_EXCLUDED = "NodeExcluded"
+    NODE_RESERVED = "NodeReserved"
+    POD_DELETED = "PodDeleted"
+    FINISHED = "Finished"
+    UNSUPPORTED_FIELD = "UnsupportedField"
+    IGNORED_FIELD = "IgnoredField"
 
 
 TEXT: Mapping[Reason, str] = {
-    Reason.SEATED: "the gang has its seats",
-    Reason.BOUND: "the pod is bound",
-    Reason.SCORED: "nodes scored",
-    Reason.FOREIGN: "not a pod of this scheduler",
-    Reason.NATIVE_GROUP: "kube-scheduler's own pod group",
-    Reason.NOT_SYNCED: "gangwright is still reading the cluster",
-    Reason.NOT_SEEN_YET: "gangwright has not seen the pod yet",
-    Reason.GATED: "the pod is gated",
-    Reason.MISSING_MEMBERS: "gang waits for its members",
-    Reason.NO_QUORUM_KNOWN: "gang waits for its pod group",
-    Reason.QUEUED: "gang waits for its turn",
-    Reason.RESERVED: "gang waits because the room is reserved for one before it",
-    Reason.OVER_CEILING: "gang would take its namespace above its ceiling",
-    Reason.MAKING_ROOM: "gang waits until those have left who give way to it",
-    Reason.NO_ROOM: "gang waits for room",
-    Reason.NO_DOMAIN: "gang waits for room in one domain",
-    Reason.NO_NODE_MATCHES: "no node matches the gang's selector, affinity or tolerations",
-    Reason.NEVER_FITS: "gang does not fit the empty cluster",
-    Reason.UNKNOWN_LEVEL: "gang asks for a level that no node has",
-    Reason.BACKING_OFF: "gang was not bound in time, or was restarted, and waits before the next try",
-    Reason.PARTLY_BOUND: "gang is partly bound and waits for the rest of its quorum",
-    Reason.INVALID: "gang's annotations are not valid",
-    Reason.CONFLICT: "gang's members disagree",
-    Reason.NAME_TAKEN: "pods of another controller are the gang of this name",
-    Reason.TIMED_OUT: "gang was not bound in time",
-    Reason.PREEMPTED: "the pod gives way to a gang that goes before it",
-    Reason.SUSPENDED: "the gang's Job is suspended, so it has no pods",
-    Reason.RESUMED: "the gang waits for its next turn",
-    Reason.ENDING_SOON: "the gang is ended soon",
-    Reason.RUNTIME_EXCEEDED: "the gang has run for its max-runtime",
-    Reason.NOT_STARTED: "a member was bound and does not start",
-    Reason.MEMBER_LOST: "the gang lost a member",
-    Reason.MOVED: "the gang moves to seats that are kept for it",
-    Reason.PIN_BROKEN: "the pod's seat was lost",
-    Reason.SEAT_EXCLUDED: "kube-scheduler excludes the pod's seat",
-    Reason.HELD_FOR_OTHERS: "room is held for a gang",
-    Reason.GONE: "the pod is gone",
-    Reason.ENDED: "all pods of the gang have ended",
-    Reason.UNMODELLED: "the planner does not model a field that decides about the pods' nodes",
-    Reason.WARNING: "something will not work as asked",
+    Reason.SEATED: "All required members are assigned to nodes",
+    Reason.BOUND: "The pod is bound",
+    Reason.SCORED: "Nodes are scored",
+    Reason.OTHER_SCHEDULER: "The pod belongs to another scheduler",
+    Reason.NATIVE_GROUP: "The pod belongs to a native pod group of kube-scheduler",
+    Reason.CACHE_NOT_SYNCED: "Gangwright is still reading the cluster",
+    Reason.POD_NOT_CACHED: "Gangwright has not seen the pod yet",
+    Reason.GATED: "The pod has scheduling gates",
+    Reason.MISSING_MEMBERS: "Waiting for members to be created",
+    Reason.QUORUM_UNKNOWN: "Waiting for the gang's PodGroup",
+    Reason.QUEUED: "Waiting for a turn in the queue",
+    Reason.CAPACITY_RESERVED: "Free capacity is reserved for a gang ahead in the queue",
+    Reason.QUOTA_EXCEEDED: "The gang would exceed its namespace's ceiling",
+    Reason.WAITING_FOR_PREEMPTION: "Waiting for preempted pods to terminate",
+    Reason.INSUFFICIENT_RESOURCES: "Insufficient resources",
+    Reason.TOPOLOGY_UNSATISFIED: "No single domain has enough free resources",
+    Reason.NO_MATCHING_NODES: "No node matches the gang's node selector, affinity and tolerations",
+    Reason.EXCEEDS_CLUSTER: "The gang can't fit even in an empty cluster",
+    Reason.UNKNOWN_LEVEL: "No node has a label for the requested level",
+    Reason.BACKING_OFF: "Backing off after a failed attempt",
+    Reason.PARTIALLY_BOUND: "Some members are bound; waiting for the rest of the quorum",
+    Reason.INVALID_SPEC: "The gang's labels or annotations are invalid",
+    Reason.CONFLICT: "The gang's members disagree",
+    Reason.NAME_CONFLICT: "Another controller already uses this gang name",
+    Reason.TIMED_OUT: "The quorum was not bound in time",
+    Reason.PREEMPTED: "Preempted to make room for a gang ranked higher",
+    Reason.SUSPENDED: "The gang's Job is suspended",
+    Reason.RESUMED: "Suspended for another gang; resumes automatically",
+    Reason.RUNTIME_EXPIRING: "The gang reaches its max-runtime soon",
+    Reason.RUNTIME_EXCEEDED: "The gang reached its max-runtime",
+    Reason.NOT_STARTED: "A member is bound, but its containers have not started",
+    Reason.MEMBER_LOST: "The gang lost a member",
+    Reason.MOVED: "The gang moves to nodes that are reserved for it",
+    Reason.PIN_BROKEN: "The pod lost its assigned node",
+    Reason.NODE_EXCLUDED: "kube-scheduler rejected the pod's assigned node",
+    Reason.NODE_RESERVED: "These resources are reserved for a gang",
+    Reason.POD_DELETED: "The pod no longer exists",
+    Reason.FINISHED: "All pods of the gang have finished",
+    Reason.UNSUPPORTED_FIELD: "Gangwright does not model a field that limits the pods' nodes",
+    Reason.IGNORED_FIELD: "A setting has no effect",
 }
-"""The texts of refusals. Constant per reason: a text that varies makes kube-scheduler ask again without end."""
+"""What each reason says. The text of a reason is constant: kube-scheduler retries without pause if a refusal's text
+changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shortfall:
-    """How near the nearest domain came: the numbers a person needs.
+    """How close the best domain is to holding the gang.
 
-    Read as "needs `needed` × `demand`; the best `level`, `domain`, has room for `best`".
-    `blocked` counts the nodes that each kind of obstacle rules out, e.g. {"selector": 12, "room": 4}.
+    Read as "needs `needed` × `demand`; the best `level`, `domain`, fits `best` now".
+    `blocked` counts the nodes that each kind of obstacle excludes, for example {"selector": 12, "resources": 4}.
     """
 
     needed: int
@@ -116,13 +117,9 @@ class Shortfall:
     blocked: Mapping[str, int]
 
     def __str__(self) -> str:
-        where = (
-            f"in one {self.level}; best {self.level} {self.domain} has room for"
-            if self.domain
-            else "; room for"
-        )
-        obstacles = ruled_out(self.blocked)
-        text = f"needs {self.needed} × {self.demand} {where} {self.best}".replace(" ; ", "; ")
+        where = f"; the best {self.level}, {self.domain}, fits" if self.domain else "; the cluster fits"
+        obstacles = blocked_nodes(self.blocked)
+        text = f"needs {self.needed} × {self.demand}{where} {self.best} now"
         return f"{text} ({obstacles})" if obstacles else text
 
 
@@ -143,8 +140,8 @@ class Ceiling:
     def __str__(self) -> str:
         needed, used, most = (written(self.resource, own) for own in (self.needed, self.used, self.most))
         if self.is_too_low:
-            return f"needs {needed} of {self.resource}; the ceiling is {most}, so waiting does not help"
-        return f"needs {needed} of {self.resource}; {used} of at most {most} are in use"
+            return f"needs {needed} of {self.resource}, above the ceiling of {most}; waiting does not help"
+        return f"needs {needed} of {self.resource}; {used} of the ceiling of {most} are in use"
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +189,7 @@ class Refuse:
 
 Decision: TypeAlias = Place | Wait | Refuse
 
-LASTING: Final = (Reason.NEVER_FITS, Reason.NO_NODE_MATCHES, Reason.UNKNOWN_LEVEL)
+LASTING: Final = (Reason.EXCEEDS_CLUSTER, Reason.NO_MATCHING_NODES, Reason.UNKNOWN_LEVEL)
 """Verdicts about the cluster as it is built: only a change of its nodes makes them worth asking for again. A tuple,
 since a reason is compared in a tenth of the time in which it is hashed."""
 

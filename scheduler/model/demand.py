@@ -129,15 +129,22 @@ class Demand:
 
 
 NO_NODES: Final = "no nodes"
-"""The one obstacle that rules out no node: there is none."""
+"""The only obstacle that excludes no node: the cluster has none."""
+
+_EXCLUDED_BY: Final = {
+    "selector": "didn't match the node selector",
+    "affinity": "didn't match the node affinity",
+    "taint": "had untolerated taints",
+    "cordon": "were cordoned",
+    "excluded": "were excluded after failed placements",
+    "resources": "had insufficient resources",
+}
 
 
-def ruled_out(blocked: Mapping[str, int]) -> str:
-    """Of obstacles and how many nodes each rules out: "cordon rules out 1 node, room rules out 4 nodes"; empty for
-    nothing.
+def blocked_nodes(blocked: Mapping[str, int]) -> str:
+    """How many nodes each kind of obstacle excludes, in the words of kube-scheduler: "4 node(s) had insufficient
+    resources". Empty for nothing.
     """
     if NO_NODES in blocked:
-        return "the cluster has no nodes that Gangwright can see"
-    return ", ".join(
-        f"{kind} rules out {count} node{'s' if count != 1 else ''}" for kind, count in sorted(blocked.items())
-    )
+        return "Gangwright sees no nodes in the cluster"
+    return ", ".join(f"{count} node(s) {_EXCLUDED_BY[kind]}" for kind, count in sorted(blocked.items()))

@@ -34,7 +34,7 @@ class Allowed:
 
     nodes: tuple[str, ...]
     reason: Reason
-    otherwise: Reason = Reason.HELD_FOR_OTHERS
+    otherwise: Reason = Reason.NODE_RESERVED
 
 
 @dataclass(frozen=True, slots=True)

@@ -244,7 +244,7 @@ class Pod:
     seat: SeatNote | None = None
     plan: PlanNote | None = None
     owner: Owner | None = None
-    unmodelled: tuple[str, ...] = ()
+    unmodeled: tuple[str, ...] = ()
     """Fields of its spec that decide about nodes and that the planner does not model."""
     pending: Pending | None = None
     complaints: tuple[Complaint, ...] = ()

@@ -27,7 +27,7 @@ NORMAL: Final = frozenset(
         Reason.QUEUED,
         Reason.GATED,
         Reason.MISSING_MEMBERS,
-        Reason.GONE,
+        Reason.POD_DELETED,
         Reason.MOVED,
     }
 )

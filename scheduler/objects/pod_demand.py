@@ -221,7 +221,7 @@ class Wanted(NamedTuple):
     """Its own required node affinity."""
     pinned: str | None = None
     """The one node that this names."""
-    unmodelled: tuple[str, ...] = ()
+    unmodeled: tuple[str, ...] = ()
     """Fields that decide about nodes and that the planner does not model."""
     complaints: tuple[Complaint, ...] = ()
 

@@ -54,7 +54,7 @@ def pod(found: api.Pod, volumes: Volumes, levels: tuple[Level, ...], interner: I
         refused,
         demand,
         affinity,
-        unmodelled,
+        unmodeled,
         complaints,
     ) = interner.each(
         meta.namespace,
@@ -66,7 +66,7 @@ def pod(found: api.Pod, volumes: Volumes, levels: tuple[Level, ...], interner: I
         refused,
         want.demand,
         want.affinity,
-        want.unmodelled,
+        want.unmodeled,
         complaints,
     )
     return Pod(
@@ -89,8 +89,8 @@ def pod(found: api.Pod, volumes: Volumes, levels: tuple[Level, ...], interner: I
         seat=seat,
         plan=plan,
         owner=_owner(meta.owner_references or (), interner),
-        unmodelled=unmodelled,
-        pending=_pending(status, heard=bool(want.unmodelled)),
+        unmodeled=unmodeled,
+        pending=_pending(status, heard=bool(want.unmodeled)),
         complaints=complaints,
         bound_at=times.known(bound.last_transition_time) if bound is not None else None,
         preempts=spec.preemption_policy != "Never",

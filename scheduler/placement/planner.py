@@ -60,7 +60,7 @@ class Ground:
         """By kind bool[n]: what is in the way of these members, but not of everybody with their demand."""
         found = {}
         if self.gang.barred and not self.empty:
-            found["barred"] = self.snapshot.named(self.gang.barred)
+            found["excluded"] = self.snapshot.named(self.gang.barred)
         if batch.allowed is not None and not self.empty:
             found["candidates"] = ~batch.allowed
         taken = None if self.empty else feasibility.ports_taken(self.snapshot, batch.demand)
@@ -139,12 +139,12 @@ def decide(
     if quorum and not snapshot.names:
         text = describe(quorum[0].demand)
         short = Shortfall(len(quorum[0].uids), text, gang.level, "", 0, {NO_NODES: 0})
-        return Wait(Reason.NEVER_FITS, short)
+        return Wait(Reason.EXCEEDS_CLUSTER, short)
     ground = as_is(snapshot, gang, masks)
     excluded = next((b for b in quorum if not masks.of(snapshot, b.demand).matches.any()), None)
     if excluded is not None:
         text, stands = describe(excluded.demand), _blocked(ground, excluded)
-        return Wait(Reason.NO_NODE_MATCHES, Shortfall(len(excluded.uids), text, gang.level, "", 0, stands))
+        return Wait(Reason.NO_MATCHING_NODES, Shortfall(len(excluded.uids), text, gang.level, "", 0, stands))
     task = ground.task(quorum, surplus)
     scratch = seat(task)
     if scratch is None:
@@ -215,11 +215,11 @@ def _wait(ground: Ground, task: SeatingProblem) -> Wait:
     def ask() -> Wait | None:
         emptied = Ground(snapshot, replace(gang, strategy=easier), masks, True, snapshot.capacity, ())
         hope = emptied.task(quorum, [])
-        return _refusal(Reason.NEVER_FITS, emptied, hope) if seat(hope) is None else None
+        return _refusal(Reason.EXCEEDS_CLUSTER, emptied, hope) if seat(hope) is None else None
 
     sizes = tuple((batch.demand, len(batch.uids)) for batch in quorum)
     in_vain = masks.in_vain(snapshot, (sizes, easier, gang.level, gang.required), ask)
-    reason = Reason.NO_DOMAIN if gang.required else Reason.NO_ROOM
+    reason = Reason.TOPOLOGY_UNSATISFIED if gang.required else Reason.INSUFFICIENT_RESOURCES
     return in_vain or _refusal(reason, ground, task)
 
 

@@ -111,7 +111,7 @@ def blocked(found: Mapping[str, Mask], hold: Mask) -> dict[str, int]:
     """
     left = np.ones(len(hold), dtype=bool)
     counts = {}
-    for kind, mask in {**found, "room": ~hold}.items():
+    for kind, mask in {**found, "resources": ~hold}.items():
         counts[kind] = int(np.count_nonzero(left & mask))
         left &= ~mask
     return {kind: count for kind, count in counts.items() if count}

@@ -32,7 +32,7 @@ from scheduler.placement.victims import Limits, Standing, limits_of, needless, s
 _ROUNDS: Final = 4
 """How often the choice is made again without the units that leave by a claim for nothing that is claimed."""
 
-_IN_VAIN: Final = frozenset({Reason.NEVER_FITS, Reason.NO_NODE_MATCHES})
+_IN_VAIN: Final = frozenset({Reason.EXCEEDS_CLUSTER, Reason.NO_MATCHING_NODES})
 """No pod's leaving helps."""
 
 

@@ -43,7 +43,7 @@ KEPT: Final[Mapping[type, frozenset[str]]] = {
     Level: frozenset({"name", "label"}),
     Policy: frozenset({"scheduler_names", "level"}),
     Share: frozenset({"guaranteed", "ceiling"}),
-    Pod: frozenset({"scheduler", "unmodelled", "told"}),
+    Pod: frozenset({"scheduler", "unmodeled", "told"}),
     Pending: frozenset({"reason"}),
     Membership: frozenset({"format"}),
     Group: frozenset({"format"}),

@@ -60,10 +60,10 @@ class OperatorActions:
         await asyncio.to_thread(sketched.form)
         tried = self._engine.trial(sketched, self._clock())
         seat, room = await asyncio.to_thread(tried.answer, self._engine.policy)
-        if tried.unmodelled and (isinstance(seat, Place) or isinstance(room, Preempt)):
-            return Trial(Reason.UNMODELLED, cannot_tell(tried.unmodelled))
+        if tried.unmodeled and (isinstance(seat, Place) or isinstance(room, Preempt)):
+            return Trial(Reason.UNSUPPORTED_FIELD, cannot_tell(tried.unmodeled))
         if isinstance(seat, Place) and not seat.seats:  # surplus of a gang that has its quorum
-            return Trial(Reason.NO_ROOM, NO_MORE)
+            return Trial(Reason.INSUFFICIENT_RESOURCES, NO_MORE)
         if isinstance(seat, Place):
             return Trial(Reason.SEATED, "the gang would start at once", dict(seat.seats))
         return _foretold(seat, room)
@@ -96,7 +96,7 @@ def _foretold(seat: Wait | Refuse, room: Preempt | Reservation | None) -> Trial:
     if isinstance(seat, Refuse):
         return Trial(seat.reason, f"{TEXT[seat.reason]}: {seat.field}: {seat.value!r}: {seat.remedy}")
     if isinstance(room, Preempt):
-        why = Reason.MAKING_ROOM
+        why = Reason.WAITING_FOR_PREEMPTION
         return Trial(why, would_leave(room.victims), dict(room.seats), room.victims, seat.shortfall)
     numbers = seat.ceiling or seat.shortfall
     said = TEXT[seat.reason] if numbers is None else f"{TEXT[seat.reason]}: {numbers}"

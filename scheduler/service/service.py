@@ -242,7 +242,7 @@ class Service:
         now = self.clock()
         ours = call.scheduler in self.engine.policy.scheduler_names and not call.native_group
         if ours and not self.may_act():
-            return Failed(Reason.NOT_SYNCED)
+            return Failed(Reason.CACHE_NOT_SYNCED)
         answer, effects = self.engine.filter(call, now)
         if effects:
             self.submit(effects)

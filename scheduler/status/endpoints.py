@@ -195,7 +195,7 @@ class Endpoints:
         try:
             found, names = await self._trying.trial(ask.subject.user, trials.bounded(asked), work)
         except trials.Unfit as unfit:
-            found, names = Trial(Reason.INVALID, f"{TEXT[Reason.INVALID]}: {unfit}"), {}
+            found, names = Trial(Reason.INVALID_SPEC, f"{TEXT[Reason.INVALID_SPEC]}: {unfit}"), {}
         sight = await self._sight(ask.subject) if found.victims else Sight(None, self._alias)
         return await self._leisurely(self._tried(found, names, sight))
 

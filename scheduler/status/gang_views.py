@@ -30,7 +30,7 @@ STRIDE: Final = 16
 """Gangs looked at in one step: with a few dozen pods each, about half a millisecond."""
 
 _WAITS: Final = frozenset({State.GATHERING, State.WAITING, State.FREEING, State.REFUSED})
-_LACKS_ROOM: Final = (Reason.RESERVED, Reason.NO_ROOM, Reason.NO_DOMAIN)
+_LACKS_ROOM: Final = (Reason.CAPACITY_RESERVED, Reason.INSUFFICIENT_RESOURCES, Reason.TOPOLOGY_UNSATISFIED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +217,7 @@ def row(
             said and inactive_gangs.how_it_resumes(engine, key),
         )
     elif where == inactive_gangs.OVER:
-        why, said = Reason.ENDED, said and inactive_gangs.how_it_ended(record)
+        why, said = Reason.FINISHED, said and inactive_gangs.how_it_ended(record)
     return schemas.GangRow(
         id=sight.alias(key),
         namespace=key.namespace if sees else None,
@@ -359,7 +359,7 @@ def _behind(engine: Engine, record: GangRecord, verdict: object, sight: Sight) -
     if not isinstance(verdict, Wait) or verdict.reason not in _LACKS_ROOM:
         return None
     reserved, gangs = engine.cycle.head.reserved, engine.ledger.registry.gangs
-    if verdict.reason is Reason.RESERVED:
+    if verdict.reason is Reason.CAPACITY_RESERVED:
         key, start = (reserved.key, reserved.start) if reserved is not None else (record.key, 0.0)
     else:
         frees = (own for own in gangs.values() if own.state == State.FREEING)

@@ -49,7 +49,7 @@ def how_it_ended(record: GangRecord) -> str:
     """How many of its pods succeeded, and how many failed."""
     ends = Counter(member.pod.phase for member in record.members.values())
     said = [f"{ends[phase]} {phase.lower()}" for phase in (Phase.SUCCEEDED, Phase.FAILED) if ends[phase]]
-    return f"{TEXT[Reason.ENDED]}: {', '.join(said)}"
+    return f"{TEXT[Reason.FINISHED]}: {', '.join(said)}"
 
 
 def why_asleep(engine: Engine, key: GangKey) -> Reason:

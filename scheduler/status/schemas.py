@@ -281,7 +281,7 @@ class TrialAnswer(Part, frozen=True):
     """What would happen now."""
 
     starts: bool
-    """Now; or, where there are victims, once they have left. False where it cannot be told: `Unmodelled`."""
+    """Now; or, where there are victims, once they have left. False where it cannot be told: `UnsupportedField`."""
     reason: str
     message: str
     seats: list[TrialSeat]

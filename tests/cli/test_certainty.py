@@ -54,7 +54,7 @@ async def test_it_cannot_be_told(cluster, write, case):
     table, told = await cluster.say_offline(*words), await cluster.say_offline(*words, "-o", "json")
 
     (row,), (own,) = table.rows, told.json
-    assert (table.code, row["ANSWER"], row["REASON"]) == (2, "cannot tell", "Unmodelled")
+    assert (table.code, row["ANSWER"], row["REASON"]) == (2, "cannot tell", "UnsupportedField")
     assert row["MESSAGE"].startswith(f"cannot tell: {field}: ")
     assert (told.code, own["answer"], own["starts"], own["seats"]) == (2, "cannot tell", False, {})
 

@@ -146,7 +146,7 @@ async def test_who_would_be_seated_starts_now(cluster):
 
     assert [(own["GANG"], own["STARTS"].split()[0], own["REASON"]) for own in rows] == [
         ("first", "now", "Queued"),
-        ("second", "in", "NoRoom"),
+        ("second", "in", "InsufficientResources"),
     ]
     assert "needs 3 × 8 nvidia.com/gpu" in rows[1]["MESSAGE"]
 
@@ -194,7 +194,7 @@ async def test_explain_tells_what_a_gang_lacks(cluster):
     said = await cluster.say_offline("explain", "team/large")
 
     assert said.code == 0
-    assert "team/large is waiting: NeverFits" in said.out
+    assert "team/large is waiting: ExceedsCluster" in said.out
     assert "missing: 5 × 8 nvidia.com/gpu" in said.out
     assert re.search(r"nearest rack, \S+, has room for \d of 5 × 8 nvidia.com/gpu", said.out)
     assert "large-4" in said.out
@@ -586,8 +586,8 @@ async def test_who_waits_in_vain_has_no_place_and_no_start(cluster):
 
     assert [(own["GANG"], own["PLACE"], own["STARTS"], own["REASON"]) for own in said.rows] == [
         ("waits", "1", "now", "Queued"),
-        ("huge", "-", "-", "NeverFits"),
-        ("greedy", "-", "-", "OverCeiling"),
+        ("huge", "-", "-", "ExceedsCluster"),
+        ("greedy", "-", "-", "QuotaExceeded"),
     ]
     assert "needs 5 of nvidia.com/gpu; the ceiling is 4, so waiting does not help" in told.out
     assert "starts" not in told.out
@@ -603,7 +603,7 @@ async def test_a_gang_at_its_ceiling_starts_when_its_namespace_has_left_enough(c
 
     rows = (await cluster.say_offline("queue")).rows
 
-    assert [(own["GANG"], own["PLACE"], own["REASON"]) for own in rows] == [("capped", "1", "OverCeiling")]
+    assert [(own["GANG"], own["PLACE"], own["REASON"]) for own in rows] == [("capped", "1", "QuotaExceeded")]
     assert rows[0]["STARTS"].startswith("in ")
 
 
@@ -640,7 +640,7 @@ async def test_room_that_is_held_is_not_said_to_be_there(cluster):
     told = (await cluster.say_offline("explain", "team/young")).out
 
     assert told.startswith("team/young is waiting: Reserved\n")
-    assert "; the rest of the free room is held for team/head\n" in told
+    assert "; the remaining free capacity is reserved for team/head\n" in told
     assert "there is room for it now" not in told
     assert "starts: now" not in told
 
@@ -657,7 +657,7 @@ async def test_explain_names_the_gang_that_preempts_first(cluster):
 
     assert "would preempt: team/on-r" in urgent
     assert "gang would preempt 1 pod, and start when all of them have left" in urgent
-    assert behind.startswith("team/behind is waiting: NoRoom\n")
+    assert behind.startswith("team/behind is waiting: InsufficientResources\n")
     assert "room is kept for: team/urgent, ahead of this gang; it starts when its victims have left" in behind
 
 

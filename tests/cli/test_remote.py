@@ -163,7 +163,9 @@ async def test_the_service_answers_without_an_option(behind, words):
 
 async def test_the_service_tries_out_and_drains_without_an_option(behind, service, write):
     """What changes nothing, and what acts."""
-    service.operator.simulate = lambda _pods: asyncio.sleep(0, Trial(Reason.NO_ROOM, TEXT[Reason.NO_ROOM]))
+    service.operator.simulate = lambda _pods: asyncio.sleep(
+        0, Trial(Reason.INSUFFICIENT_RESOURCES, TEXT[Reason.INSUFFICIENT_RESOURCES])
+    )
     node = service.engine.snapshot().names[0]
 
     foretold = await behind.say("simulate", "-f", write(a_job("thought", gang="thought")), "-n", "team-a")
@@ -176,7 +178,9 @@ async def test_the_service_tries_out_and_drains_without_an_option(behind, servic
 
 async def test_what_a_dry_run_may_not_read_is_no_matter(behind, service, write):
     """The service has its settings; that priorities are not known is said, since they are told by the asker."""
-    service.operator.simulate = lambda _pods: asyncio.sleep(0, Trial(Reason.NO_ROOM, TEXT[Reason.NO_ROOM]))
+    service.operator.simulate = lambda _pods: asyncio.sleep(
+        0, Trial(Reason.INSUFFICIENT_RESOURCES, TEXT[Reason.INSUFFICIENT_RESOURCES])
+    )
     behind.barred |= {CONFIG_MAPS: Refuse(403), PRIORITIES: Refuse(403)}
 
     said = await behind.say("simulate", "-f", write(a_job("thought", gang="thought")), "-n", "team-a")
@@ -531,7 +535,7 @@ async def test_a_dry_run_by_a_service_that_offers_none(door, service, write):
 
 
 @pytest.mark.parametrize(
-    ("reason", "answer"), [(Reason.NO_ROOM, "waits"), (Reason.CONFLICT, "refused")], ids=str
+    ("reason", "answer"), [(Reason.INSUFFICIENT_RESOURCES, "waits"), (Reason.CONFLICT, "refused")], ids=str
 )
 async def test_a_dry_run_of_pods_that_get_no_seat(door, service, write, reason, answer):
     """They are counted as those that would get one, and whoever is refused does not wait."""
@@ -548,7 +552,7 @@ async def test_a_dry_run_of_pods_that_get_no_seat(door, service, write, reason, 
 async def test_a_dry_run_that_cannot_be_told(door, service, write):
     """What the service cannot tell is not a yes and not a no: exit code 2, and the field that it is about."""
     field = "spec.volumes: a claim is not bound yet"
-    said = Trial(Reason.UNMODELLED, cannot_tell([field]))
+    said = Trial(Reason.UNSUPPORTED_FIELD, cannot_tell([field]))
     service.operator.simulate = lambda _pods: asyncio.sleep(0, said)
     words = (
         "simulate",
@@ -571,13 +575,15 @@ async def test_a_dry_run_that_cannot_be_told(door, service, write):
 async def test_what_a_pod_asks_of_its_node_reaches_the_service(door, service, write, disk):
     """Also a part of which its being there is all that counts: the service finds the same fields as is found here."""
     asked = []
-    service.operator.simulate = lambda pods: asyncio.sleep(0, asked.extend(pods) or Trial(Reason.NO_ROOM, ""))
+    service.operator.simulate = lambda pods: asyncio.sleep(
+        0, asked.extend(pods) or Trial(Reason.INSUFFICIENT_RESOURCES, "")
+    )
     job = a_job("thought", gang="thought", spec={"volumes": [{"name": "data", **disk}]})
 
     await door.say("simulate", "-f", write(job), "-n", "team-a", "--server", service.url)
 
     assert len(asked) == 2
-    assert all(pod.unmodelled for pod in asked)
+    assert all(pod.unmodeled for pod in asked)
 
 
 async def test_a_dry_run_of_a_gang_that_runs_at_the_service(door, service, write):
@@ -598,7 +604,7 @@ async def test_a_dry_run_of_a_gang_that_waits_at_the_service(door, service, writ
     )
 
     (row,) = said.rows
-    assert (said.code, row["ANSWER"], row["REASON"]) == (1, "waits", "NoRoom")
+    assert (said.code, row["ANSWER"], row["REASON"]) == (1, "waits", "InsufficientResources")
     assert row["MESSAGE"].startswith(
         "a gang of this name is there already and waiting, place 1 in the queue: "
     )

@@ -27,7 +27,7 @@ async def test_a_job_that_does_not_fit_waits(cluster, write):
 
     assert said.code == 1
     (row,) = said.rows
-    assert (row["ANSWER"], row["REASON"]) == ("waits", "NoRoom")
+    assert (row["ANSWER"], row["REASON"]) == ("waits", "InsufficientResources")
     assert "needs 4 × 8" in row["MESSAGE"]
 
 
@@ -37,7 +37,7 @@ async def test_who_waits_already_comes_first(cluster, write):
 
     said = await cluster.say_offline("simulate", "-f", write(a_job(size=2)), "-n", "team")
 
-    assert (said.code, said.rows[0]["REASON"]) == (1, "NoRoom")
+    assert (said.code, said.rows[0]["REASON"]) == (1, "InsufficientResources")
 
 
 async def test_its_priority_class_counts(cluster, write):

@@ -163,7 +163,7 @@ def test_the_room_that_is_made_goes_to_the_gang_that_it_is_made_for(backfill: Ba
     world.submit(a_gang_of_pods("late", 1, gpu=2))
     world.settle(10)
     assert (len(evicted(world)), seats(world, "big"), seats(world, "late")) == (2, 0, 0)
-    assert conditions.reason(world.record("big")) is Reason.MAKING_ROOM
+    assert conditions.reason(world.record("big")) is Reason.WAITING_FOR_PREEMPTION
     assert broken(world.engine.ledger) == []
     world.settle(10.1)  # it is seated as soon as the last has left, whatever else happens
     assert (seats(world, "big"), seats(world, "late"), leases(world)) == (2, 0, 0)
@@ -256,7 +256,7 @@ def test_seats_that_do_not_come_free_are_given_back() -> None:
     assert made(world, world.engine.defrag(BIG))
     world.settle(world.policy.timeout + 5)
     assert (leases(world), seats(world, "big")) == (0, 0)
-    assert conditions.reason(world.record("big")) is Reason.NO_ROOM
+    assert conditions.reason(world.record("big")) is Reason.INSUFFICIENT_RESOURCES
 
 
 @pytest.mark.parametrize("heard", [True, False])

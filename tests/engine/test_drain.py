@@ -121,7 +121,7 @@ def test_seats_that_are_kept_count_for_their_namespace() -> None:
     makes_again, world.api.run_controllers = world.api.run_controllers, lambda: False
     world.settle(3)
     assert leases(world) == 4
-    assert world.record("late").verdict.decision == Wait(Reason.OVER_CEILING, ceiling=Ceiling(GPU, 4, 2, 4))
+    assert world.record("late").verdict.decision == Wait(Reason.QUOTA_EXCEEDED, ceiling=Ceiling(GPU, 4, 2, 4))
     world.api.run_controllers = makes_again
     world.settle(60)
     assert (seats(world, "train"), seats(world, "late"), leases(world)) == (4, 0, 0)
@@ -171,7 +171,7 @@ def test_a_member_without_other_room_changes_nothing_for_its_gang() -> None:
     assert (own.seats, list(own.stays.values())) == ({}, ["no other room"])
     ledger = world.engine.ledger
     assert world.record("train").verdict.decision is None
-    assert ledger.counters.decisions[Reason.MAKING_ROOM] == 0
+    assert ledger.counters.decisions[Reason.WAITING_FOR_PREEMPTION] == 0
 
 
 def test_a_pod_that_leaves_the_gang_by_the_drain_is_told_of_all_the_same() -> None:

@@ -93,7 +93,7 @@ def test_it_agrees_with_what_happens(first):
             wrong.append((seed, said, came))
 
     assert wrong == []
-    often = ("seated", "in part", "makes room", Reason.NO_ROOM, Reason.OVER_CEILING)
+    often = ("seated", "in part", "makes room", Reason.INSUFFICIENT_RESOURCES, Reason.QUOTA_EXCEEDED)
     assert min(ends[how] for how in often) >= 3, ends
 
 
@@ -208,7 +208,7 @@ def test_nobody_is_foretold_anything_before_the_cluster_is_read():
 
     seat, _ = engine.trial(engine.sketch(a_gang_of_pods("early", 1)), 0.0).answer(POLICY)
 
-    assert seat == Wait(Reason.NOT_SYNCED)
+    assert seat == Wait(Reason.CACHE_NOT_SYNCED)
 
 
 def test_under_strict_order_nobody_is_foretold_a_seat_out_of_turn():

@@ -24,7 +24,12 @@ T = TypeVar("T")
 
 NOW = 100.0
 FENCE, SPARE = 3, 50.0
-REASONS = (Reason.NO_ROOM, Reason.NO_DOMAIN, Reason.NEVER_FITS, Reason.RESERVED)
+REASONS = (
+    Reason.INSUFFICIENT_RESOURCES,
+    Reason.TOPOLOGY_UNSATISFIED,
+    Reason.EXCEEDS_CLUSTER,
+    Reason.CAPACITY_RESERVED,
+)
 WAITS = [Wait(reason) for reason in REASONS]
 FRONT = GangKey("red", "front")
 BEHIND = [Wait(Reason.QUEUED, behind=FRONT), Wait(Reason.QUEUED, behind=GangKey("red", "then"))]
@@ -85,7 +90,11 @@ class Scene:
 
     def sieve(self) -> Candidacy:
         told = [KnownAnswers({shape: WAITS[(shape + skip) % 4] for shape in (0, 1)}) for skip in range(3)]
-        for own, reason in zip(told, (Reason.NO_ROOM, Reason.NO_DOMAIN, Reason.RESERVED), strict=True):
+        for own, reason in zip(
+            told,
+            (Reason.INSUFFICIENT_RESOURCES, Reason.TOPOLOGY_UNSATISFIED, Reason.CAPACITY_RESERVED),
+            strict=True,
+        ):
             own.refused.add(Size(0, (2,)), Wait(reason))
         return Candidacy(
             now=NOW,
@@ -167,7 +176,7 @@ def less(sieve: Candidacy, record: GangRecord, told: KnownAnswers) -> Wait | Non
     blocked = isinstance(own, Wait) and own.reason in BLOCKED and record.verdict.version == sieve.version
     if refused is None or not blocked:
         return None
-    if refused.reason is Reason.RESERVED and own.reason is not Reason.RESERVED:
+    if refused.reason is Reason.CAPACITY_RESERVED and own.reason is not Reason.CAPACITY_RESERVED:
         return own
     same = (refused.reason, refused.held_for) == (own.reason, own.held_for)
     return own if same else Wait(refused.reason, own.shortfall, held_for=refused.held_for)
@@ -201,14 +210,18 @@ def test_who_is_like_another_is_told_the_same() -> None:
 
 def test_a_gang_that_needs_no_less_is_told_in_its_own_figures() -> None:
     """Less was refused: it is not asked about, people hear of another reason, and the figures stay its own."""
-    own = Shortfall(1, "2 cpu", "host", "", 0, {"room": 4})
+    own = Shortfall(1, "2 cpu", "host", "", 0, {"resources": 4})
     record = GangRecord(GangKey("red", "g"), wanted=WANTED[0], order=(1,), verdict=Verdict(request=WANTED[0]))
-    record.verdict.decision, record.verdict.shape, record.verdict.version = Wait(Reason.RESERVED, own), 2, 2
+    record.verdict.decision, record.verdict.shape, record.verdict.version = (
+        Wait(Reason.CAPACITY_RESERVED, own),
+        2,
+        2,
+    )
     scene = Scene([record], fence=0, before=0, above=float("inf"), first=None, only=None)
 
     assert scene.sieve().first_open([record]) is None
     assert (record.verdict.decision, record.verdict.room, scene.marked) == (
-        Wait(Reason.NO_ROOM, own),
+        Wait(Reason.INSUFFICIENT_RESOURCES, own),
         7,
         [record.key],
     )
@@ -217,9 +230,9 @@ def test_a_gang_that_needs_no_less_is_told_in_its_own_figures() -> None:
 def test_a_gang_that_needs_no_less_is_told_for_which_gang_room_is_held_now() -> None:
     """The room that it waits for was held for another gang when it was asked about itself."""
     scene = Scene([], fence=0, before=0, above=float("inf"), first=None, only=None)
-    sieve, now = scene.sieve(), Wait(Reason.RESERVED, held_for=GangKey("red", "now"))
+    sieve, now = scene.sieve(), Wait(Reason.CAPACITY_RESERVED, held_for=GangKey("red", "now"))
     record = GangRecord(GangKey("red", "g"), wanted=WANTED[0], order=(1,), verdict=Verdict(request=WANTED[0]))
-    record.verdict.decision = Wait(Reason.RESERVED, held_for=GangKey("red", "then"))
+    record.verdict.decision = Wait(Reason.CAPACITY_RESERVED, held_for=GangKey("red", "then"))
     record.verdict.shape, record.verdict.version = 2, 2
     told = KnownAnswers()
     told.refused.add(Size(0, (1,)), now)
@@ -231,7 +244,11 @@ def test_a_gang_that_needs_no_less_is_told_for_which_gang_room_is_held_now() -> 
 def test_a_gang_that_was_asked_about_on_other_nodes_is_asked_about_again() -> None:
     """It may fit none of these, however much of them is free, and is to be told so."""
     record = GangRecord(GangKey("red", "g"), wanted=WANTED[0], order=(1,), verdict=Verdict(request=WANTED[0]))
-    record.verdict.decision, record.verdict.shape, record.verdict.version = Wait(Reason.NO_ROOM), 2, 1
+    record.verdict.decision, record.verdict.shape, record.verdict.version = (
+        Wait(Reason.INSUFFICIENT_RESOURCES),
+        2,
+        1,
+    )
     scene = Scene([record], fence=0, before=0, above=float("inf"), first=None, only=None)
 
     assert scene.sieve().first_open([record]) is record
@@ -254,7 +271,7 @@ def test_another_reason_is_announced_to_everybody_it_is_true_for() -> None:
     world.api.delete(world.pods("quarter")[0].key)
     world.settle(2)
 
-    assert before == {Reason.NO_ROOM}
+    assert before == {Reason.INSUFFICIENT_RESOURCES}
     assert world.record("g0").pulse - looked["g0"] > world.record("g9").pulse - looked["g9"]
     assert broken(world.engine.ledger) == []
-    assert {world.announced(name)[-1][1].reason for name in alike} == {Reason.RESERVED}
+    assert {world.announced(name)[-1][1].reason for name in alike} == {Reason.CAPACITY_RESERVED}

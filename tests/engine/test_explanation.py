@@ -97,7 +97,7 @@ def test_nobody_of_equal_priority_is_named() -> None:
     world.settle(5.0)
 
     assert world.record("equal").verdict.decision == Wait(
-        Reason.NO_ROOM, world.record("equal").verdict.decision.shortfall
+        Reason.INSUFFICIENT_RESOURCES, world.record("equal").verdict.decision.shortfall
     )
     assert inquired(world, "equal").victims == ()
 

@@ -44,7 +44,7 @@ def test_answers_under_reservations_of_the_past_are_forgotten() -> None:
 
 def test_an_answer_that_comes_late_takes_none_away() -> None:
     """It was asked for under a reservation that is no more."""
-    shapes, wait = Shapes(), Wait(Reason.NO_ROOM)
+    shapes, wait = Shapes(), Wait(Reason.INSUFFICIENT_RESOURCES)
     shapes.answers((1, 1), 2)[0].alike[7] = wait
     shapes.answers((1, 1), 1)[0].alike[8] = wait
     shapes.answers((1, 1), 0)[0].alike[9] = wait
@@ -59,7 +59,7 @@ def test_answers_to_shapes_long_past_are_forgotten(monkeypatch) -> None:
     shapes = Shapes()
     for cpu in range(50):
         number = shapes.number(a_gang(cpu=1 + cpu))
-        shapes.answers((1, 1), 0)[0].alike[number] = Wait(Reason.NO_ROOM)
+        shapes.answers((1, 1), 0)[0].alike[number] = Wait(Reason.INSUFFICIENT_RESOURCES)
     assert len(shapes.answers((1, 1), 0)[0].alike) <= 4
     assert len(shapes.sizes) <= 4
 

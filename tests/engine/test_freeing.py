@@ -450,7 +450,7 @@ def test_two_gangs_that_throw_each_other_out_by_turns_are_stopped() -> None:
         world.settle(20)
     asked = [e for e in world.said if isinstance(e, Evict)]
     assert 0 < len({e.uid for e in asked}) <= 2 * (MOST_ALTERNATIONS + 1)
-    assert max(at for at, told_ in world.api.announced if told_.reason is Reason.MAKING_ROOM) < 300
+    assert max(at for at, told_ in world.api.announced if told_.reason is Reason.WAITING_FOR_PREEMPTION) < 300
     assert sorted([seats(world, "default"), len(world.bound("lab", "lab"))]) == [0, 2]
 
 

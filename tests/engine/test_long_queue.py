@@ -93,7 +93,7 @@ def test_filter_asks_about_the_pod_alone(work, waiting):
 
     questions, looks = work.done()
     assert isinstance(answer, Refused)
-    assert answer.reason is Reason.NO_ROOM
+    assert answer.reason is Reason.INSUFFICIENT_RESOURCES
     assert 1 <= questions <= 2  # about the pod, and how room could be made for it
     assert looks <= 2 * (waiting + 1) + 16
 
@@ -111,7 +111,7 @@ def test_filter_looks_at_nobody_of_whom_nothing_is_new(work, waiting):
             looks = work.done()[1]
 
             assert isinstance(answer, Refused)
-            assert answer.reason is Reason.NO_ROOM
+            assert answer.reason is Reason.INSUFFICIENT_RESOURCES
             assert name == "late" or looks <= 16
 
 
@@ -193,7 +193,7 @@ def one_at_a_time(*gpus: int, policy: Policy = POLICY) -> World:
     world.settle(1.0)
     for number in range(12):
         pods = a_gang_of_pods(f"odd-{number:02}", 2, gpu=1)
-        world.submit([replace(pod, unmodelled=(APART,)) for pod in pods])
+        world.submit([replace(pod, unmodeled=(APART,)) for pod in pods])
     world.watch()
     world.plan()
     return world

@@ -11,7 +11,7 @@ from tests.engine.support.freeing import GRACE, a_job, a_stage, important
 from tests.engine.support.stage import a_set, seats
 from tests.engine.support.world import World
 
-TEXT = "the pod gives way to a gang that goes before it"
+TEXT = "Preempted to make room for a gang ranked higher"
 
 
 def told(world: World) -> list[Announce]:

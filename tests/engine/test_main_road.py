@@ -50,7 +50,7 @@ def test_members_that_never_come_keep_the_others_waiting() -> None:
     world.settle(300)
     assert seats(world, "train") == 0
     assert world.engine.ledger.holds() == 0
-    assert world.announced("train")[0][1].message.endswith("3 of 4 are there")
+    assert world.announced("train")[0][1].message.endswith("3 of 4 exist")
     world.submit([a_pod("fourth", membership=a_membership("train", 4), gpu=1)])
     world.settle(1)
     assert seats(world, "train") == 4
@@ -98,7 +98,7 @@ def test_a_gang_larger_than_the_cluster_is_told_so_and_stops_nobody() -> None:
     world.submit([*a_gang_of_pods("huge", 5, gpu=1), *a_gang_of_pods("small", 4, gpu=1)])
     world.settle(20)
     assert (seats(world, "huge"), seats(world, "small")) == (0, 4)
-    assert world.announced("huge")[0][1].reason is Reason.NEVER_FITS
+    assert world.announced("huge")[0][1].reason is Reason.EXCEEDS_CLUSTER
     world.api.put_node(a_node("n9", gpu=5))
     world.settle(1)
     assert seats(world, "huge") == 5
@@ -195,7 +195,7 @@ def test_succeeded_members_count() -> None:
     for pod in world.pods("train"):
         world.api.write(replace(world.api.pods[pod.key], phase=Phase.SUCCEEDED))
         world.settle(30)
-        assert world.engine.ledger.gang_counts().keys() <= {("running", "Bound"), ("leaving", "Gone")}
+        assert world.engine.ledger.gang_counts().keys() <= {("running", "Bound"), ("leaving", "PodDeleted")}
     assert world.announced("train") == []
 
 

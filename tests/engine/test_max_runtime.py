@@ -55,7 +55,7 @@ def until_the_end(world: World) -> Effect:
 
 def told(world: World) -> list[tuple[float, Reason]]:
     """When people were told of the end, beside the conditions on pods that wait."""
-    about = {Reason.ENDING_SOON, Reason.RUNTIME_EXCEEDED}
+    about = {Reason.RUNTIME_EXPIRING, Reason.RUNTIME_EXCEEDED}
     return [(at, own.reason) for at, own in world.api.announced if own.reason in about and own.seated is None]
 
 
@@ -86,10 +86,10 @@ def test_a_gang_is_warned_and_ended() -> None:
     a_set_with_an_end(world)
     world.settle(LIMIT - 1)
     assert seats(world, "train") == 2
-    assert told(world) == [(90, Reason.ENDING_SOON)]
+    assert told(world) == [(90, Reason.RUNTIME_EXPIRING)]
     world.settle(10 * GRACE)
 
-    assert told(world) == [(90, Reason.ENDING_SOON), (100, Reason.RUNTIME_EXCEEDED)]
+    assert told(world) == [(90, Reason.RUNTIME_EXPIRING), (100, Reason.RUNTIME_EXCEEDED)]
     assert len(ends(world.said)) == 2
     assert [(pod.node, pod.told) for pod in world.pods("train")] == [(None, Reason.RUNTIME_EXCEEDED)] * 2
     assert reason(world) is Reason.RUNTIME_EXCEEDED
@@ -106,7 +106,7 @@ def test_a_long_gang_is_warned_five_minutes_before_its_end() -> None:
     world.settle(86_000)
     assert told(world) == []
     world.settle(200)
-    assert told(world) == [(86_100, Reason.ENDING_SOON)]
+    assert told(world) == [(86_100, Reason.RUNTIME_EXPIRING)]
 
 
 def test_a_longer_time_lets_it_run_again() -> None:
@@ -172,7 +172,7 @@ def test_a_job_is_suspended_and_stays_so() -> None:
     assert traits.attained == 2 * LIMIT
     assert [type(own) for own in ends(world.said)] == [SuspendJob]
     assert not any(isinstance(own, ResumeJob) for own in world.said)
-    assert told(world) == [(90, Reason.ENDING_SOON), (100, Reason.RUNTIME_EXCEEDED)]
+    assert told(world) == [(90, Reason.RUNTIME_EXPIRING), (100, Reason.RUNTIME_EXCEEDED)]
 
     world.api.set_suspended(job.owner, suspended=False)
     world.settle(LIMIT - 1)
@@ -189,7 +189,7 @@ def test_a_job_that_changed_meanwhile_is_suspended_all_the_same() -> None:
     world.api.put_owner(replace(world.api.owners[job.owner.uid], remakes_freely=True))
     world.settle(2 * POLICY.outcome_limit)
     assert (world.pods("train"), len(ends(world.said))) == ([], 2)
-    assert [why for _, why in told(world)] == [Reason.ENDING_SOON, Reason.RUNTIME_EXCEEDED]
+    assert [why for _, why in told(world)] == [Reason.RUNTIME_EXPIRING, Reason.RUNTIME_EXCEEDED]
 
 
 def test_a_job_that_goes_on_has_the_whole_time() -> None:

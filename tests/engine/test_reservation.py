@@ -70,7 +70,7 @@ def test_who_waits_for_reserved_room_is_told_so() -> None:
         world.settle(3)
     told = world.record("long").verdict.decision
     assert isinstance(told, Wait)
-    assert told.reason is Reason.RESERVED
+    assert told.reason is Reason.CAPACITY_RESERVED
     assert seats(world, "long") == 0
 
 
@@ -89,9 +89,9 @@ def test_who_waits_for_reserved_room_is_told_for_which_gang_it_is_held(namespace
 
     record = world.record("long", namespace)
 
-    assert conditions.reason(record) is Reason.RESERVED
-    assert conditions.sentence(record, Reason.RESERVED).endswith(
-        f"; the rest of the free room is held for {holder}"
+    assert conditions.reason(record) is Reason.CAPACITY_RESERVED
+    assert conditions.sentence(record, Reason.CAPACITY_RESERVED).endswith(
+        f"; the remaining free capacity is reserved for {holder}"
     )
 
 
@@ -109,7 +109,7 @@ def test_who_becomes_first_has_its_room_reserved_at_once() -> None:
     world.quiet()
     told = world.record("young").verdict.decision
     assert isinstance(told, Wait)
-    assert told.reason is Reason.RESERVED
+    assert told.reason is Reason.CAPACITY_RESERVED
 
 
 def test_in_strict_order_nobody_passes() -> None:

@@ -74,7 +74,7 @@ def test_a_ceiling_that_is_lowered_while_a_gang_is_planned_counts(most: int, sea
     (record,) = engine.ledger.registry.gangs.values()
     assert (record.verdict.decision is None) == (seated > 0)
     if record.verdict.decision is not None:
-        assert record.verdict.decision.reason is Reason.OVER_CEILING
+        assert record.verdict.decision.reason is Reason.QUOTA_EXCEEDED
 
 
 def test_nobody_leaves_for_a_gang_that_is_above_its_ceiling_by_now() -> None:

@@ -35,7 +35,7 @@ def test_a_later_run_without_our_gate_is_told_whose_name_it_has() -> None:
     later = world.submit([replace(pod, owner=second, created=5.0) for pod in pods[2:]])
     world.settle(5)
     assert seats(world, "train") == 2
-    assert asked(world, later[0], "n0") == Refused(Reason.NAME_TAKEN)
+    assert asked(world, later[0], "n0") == Refused(Reason.NAME_CONFLICT)
     for pod in runs:
         world.api.write(replace(world.api.pods[pod.key], phase=Phase.SUCCEEDED))
     world.settle(600)
@@ -71,7 +71,7 @@ def test_the_nominated_node_alone_is_no_picture_of_what_is_allowed() -> None:
     other = "n2" if seat != "n2" else "n1"
     world.api.write(replace(world.api.pods[pod.key], nominated=other))
     world.watch()
-    assert asked(world, pod, other) == Refused(Reason.SEAT_EXCLUDED)
+    assert asked(world, pod, other) == Refused(Reason.NODE_EXCLUDED)
     assert asked(world, pod, "n0", "n1", "n2") == Allowed((seat,), Reason.SEATED)
 
 
@@ -170,7 +170,7 @@ def test_refusals_are_constant() -> None:
     answers = {asked(world, pod, "n0") for pod in (first, second)}
     world.advance(30)
     answers |= {asked(world, pod, "n0") for pod in (first, second)}
-    assert answers == {Refused(Reason.NEVER_FITS)}
+    assert answers == {Refused(Reason.EXCEEDS_CLUSTER)}
     assert set(TEXT) == set(Reason)
 
 
@@ -178,16 +178,16 @@ def test_pods_that_we_cannot_judge_are_answered_with_an_error() -> None:
     """A pod that no watch told of, and any pod while the lists are read: kube-scheduler asks again by its own clock."""
     world = a_world(2)
     (pod,) = [a_pod("unseen", gated=False)]
-    assert asked(world, pod, "n0") == Failed(Reason.NOT_SEEN_YET)
+    assert asked(world, pod, "n0") == Failed(Reason.POD_NOT_CACHED)
     world.engine.ledger.synced = False
-    assert asked(world, pod, "n0") == Failed(Reason.NOT_SYNCED)
+    assert asked(world, pod, "n0") == Failed(Reason.CACHE_NOT_SYNCED)
 
 
 def test_pods_of_others_are_echoed() -> None:
     """Foreign schedulers' pods and native groups get their list back, unknown nodes and all."""
     world = a_world(2)
     for changes, reason in (
-        ({"scheduler": "other"}, Reason.FOREIGN),
+        ({"scheduler": "other"}, Reason.OTHER_SCHEDULER),
         ({"native_group": True}, Reason.NATIVE_GROUP),
     ):
         pod = a_pod("p", **changes)
@@ -202,7 +202,7 @@ def test_a_bound_pod_is_answered_with_its_node() -> None:
     world.settle(1)
     (pod,) = world.api.pods.values()
     assert asked(world, pod, "n0", "n1") == Allowed(("n0",), Reason.BOUND)
-    assert asked(world, pod, "n1") == Refused(Reason.SEAT_EXCLUDED)
+    assert asked(world, pod, "n1") == Refused(Reason.NODE_EXCLUDED)
 
 
 def test_a_pod_that_we_still_see_gated_is_answered_by_its_seat_alone() -> None:
@@ -247,7 +247,7 @@ def test_a_pinned_pod_without_a_hold_goes_to_its_node_only_if_nobody_holds_the_r
     world.engine.ledger.release(member)
     world.steal("n0", gpu=1)
     world.watch()
-    assert asked(world, pod, "n0") == Refused(Reason.HELD_FOR_OTHERS)
+    assert asked(world, pod, "n0") == Refused(Reason.NODE_RESERVED)
 
 
 def test_nobody_is_asked_about_while_an_answer_is_worked_out() -> None:
@@ -267,7 +267,7 @@ def test_nobody_is_asked_about_while_an_answer_is_worked_out() -> None:
     world.conclude()
     assert world.engine.ledger.holds() == 0
     world.settle(20)
-    assert world.announced("train")[0][1].reason is Reason.NO_ROOM
+    assert world.announced("train")[0][1].reason is Reason.INSUFFICIENT_RESOURCES
 
 
 def test_equal_gangs_are_thought_about_once() -> None:
@@ -281,7 +281,7 @@ def test_equal_gangs_are_thought_about_once() -> None:
         record.verdict.decision.reason
         for record in world.engine.ledger.registry.gangs.values()
         if record.verdict.decision
-    } == {Reason.NEVER_FITS}
+    } == {Reason.EXCEEDS_CLUSTER}
 
 
 def test_at_most_one_event_a_gang_and_reason_in_ten_seconds() -> None:
@@ -309,7 +309,7 @@ def test_a_late_call_for_a_pod_that_is_gone_leaves_nothing_behind() -> None:
     world.settle(1)
     world.api.remove(pod.key)
     world.watch()
-    assert asked(world, pod, "n0") == Failed(Reason.NOT_SEEN_YET)
+    assert asked(world, pod, "n0") == Failed(Reason.POD_NOT_CACHED)
     gone = PreemptCall(Uid("gone"), PodKey("default", "gone"), "gangwright", False, {"n0": Victims(())})
     assert world.preempt(gone) == {}
     assert world.engine.ledger.registry.count == 0

@@ -173,7 +173,7 @@ def test_room_that_is_promised_to_a_gang_is_no_room_for_those_that_need_less(nee
 def test_a_reason_is_another_where_it_is_known_to_be() -> None:
     """That none of the room is reserved for another counts for more than that some is: it is sure of less."""
     refused = Refused()
-    reserved, none = Wait(Reason.RESERVED), Wait(Reason.NO_ROOM)
+    reserved, none = Wait(Reason.CAPACITY_RESERVED), Wait(Reason.INSUFFICIENT_RESOURCES)
     refused.add(Size(1, (1, 2)), reserved)
     assert refused.why(Size(1, (1, 2))) is reserved
     assert refused.why(Size(1, (1, 1))) is None
@@ -188,7 +188,7 @@ def test_refusals_are_bounded() -> None:
     """However many cover none of the others."""
     refused = Refused()
     for number in range(1_000):
-        refused.add(Size(1, (number, 1_000 - number)), Wait(Reason.NO_ROOM))
+        refused.add(Size(1, (number, 1_000 - number)), Wait(Reason.INSUFFICIENT_RESOURCES))
     assert sum(refused.why(Size(1, (n, 1_000 - n))) is not None for n in range(1_000)) == equivalence.LEAST
 
 
@@ -324,7 +324,7 @@ def a_story(seed: int, policy: Policy) -> tuple[list[set[str]], dict[str, Reason
 
 def _told(why: Reason) -> Reason:
     """Whether room would be there, were none reserved, is only known of a gang that was asked about itself."""
-    return Reason.NO_ROOM if why is Reason.RESERVED else why
+    return Reason.INSUFFICIENT_RESOURCES if why is Reason.CAPACITY_RESERVED else why
 
 
 @pytest.mark.parametrize("backfill", Backfill)
@@ -435,7 +435,7 @@ def test_strictly_nothing_passes_those_who_wait() -> None:
 def test_behind_the_reservation_passes_what_leaves_in_time() -> None:
     """Backfill `reserve`: the first keeps its reservation, however many behind it have not had their turn."""
     assert behind_eve(RESERVE, 1.0) == "seated"
-    assert behind_eve(RESERVE, 1e7) == Reason.RESERVED
+    assert behind_eve(RESERVE, 1e7) == Reason.CAPACITY_RESERVED
 
 
 def test_freely_passes_what_fits() -> None:

@@ -165,11 +165,13 @@ async def test_a_failing_engine_is_an_error_with_a_constant_text():
 async def test_a_repeated_refusal_is_byte_identical():
     """A text that varied would make kube-scheduler ask again without end."""
     asked = request(extender_args([f"n{number}" for number in range(2000)]))
-    async with connected(Scripted(on_filter=lambda _: Refused(Reason.NO_ROOM))) as raw:
+    async with connected(Scripted(on_filter=lambda _: Refused(Reason.INSUFFICIENT_RESOURCES))) as raw:
         answers = {(await raw.ask(asked)).body for _ in range(4)}
 
     (only,) = answers
-    assert set(json.loads(only)["FailedAndUnresolvableNodes"].values()) == {TEXT[Reason.NO_ROOM]}
+    assert set(json.loads(only)["FailedAndUnresolvableNodes"].values()) == {
+        TEXT[Reason.INSUFFICIENT_RESOURCES]
+    }
 
 
 async def test_a_half_body_is_answered_when_time_is_over():

@@ -34,7 +34,7 @@ async def test_filter_asks_the_engine_once():
     [
         (Refused(Reason.QUEUED), "refused"),
         (Allowed((), Reason.SEATED), "refused"),
-        (Failed(Reason.NOT_SYNCED), "error"),
+        (Failed(Reason.CACHE_NOT_SYNCED), "error"),
     ],
 )
 async def test_results_are_three_words(answer, result):
@@ -44,7 +44,7 @@ async def test_results_are_three_words(answer, result):
     assert reply.result == result
 
 
-@pytest.mark.parametrize("first", [Failed(Reason.NOT_SEEN_YET), Refused(Reason.NOT_SEEN_YET)])
+@pytest.mark.parametrize("first", [Failed(Reason.POD_NOT_CACHED), Refused(Reason.POD_NOT_CACHED)])
 async def test_a_pod_that_the_watch_has_not_delivered_is_waited_for_once(first):
     """The engine is asked, the watch waited for, and the engine asked again."""
     answers = iter([first, Allowed(("n1",), Reason.SEATED)])
@@ -58,12 +58,12 @@ async def test_a_pod_that_the_watch_has_not_delivered_is_waited_for_once(first):
 
 async def test_a_pod_that_stays_unknown_is_an_error():
     """kube-scheduler then asks again by its own clock; a refusal would wait for an event."""
-    verbs = Scripted(on_filter=lambda _: Refused(Reason.NOT_SEEN_YET), on_seen=lambda *_: False)
+    verbs = Scripted(on_filter=lambda _: Refused(Reason.POD_NOT_CACHED), on_seen=lambda *_: False)
 
     reply = await verb_handlers.answer_filter(verbs, extender_args())
 
-    assert json.loads(reply.body)["Error"] == TEXT[Reason.NOT_SEEN_YET]
-    assert (reply.result, reply.reason) == ("error", "NotSeenYet")
+    assert json.loads(reply.body)["Error"] == TEXT[Reason.POD_NOT_CACHED]
+    assert (reply.result, reply.reason) == ("error", "PodNotCached")
     assert len(verbs.asked) == 3
 
 

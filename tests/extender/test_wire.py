@@ -117,15 +117,15 @@ def test_a_refusal_names_every_node():
     """All candidates with the one text; kube-scheduler is told not to preempt for it."""
     assert wire.encode_filter(a_call("n1", "n2"), Refused(Reason.QUEUED)) == (
         b'{"Nodes":null,"NodeNames":[],"FailedNodes":{},"FailedAndUnresolvableNodes":'
-        b'{"n1":"gang waits for its turn","n2":"gang waits for its turn"},"Error":""}'
+        b'{"n1":"Waiting for a turn in the queue","n2":"Waiting for a turn in the queue"},"Error":""}'
     )
 
 
 def test_a_failure_is_an_error():
     """No list at all, and the text that kube-scheduler shows."""
-    assert wire.encode_filter(a_call("n1"), Failed(Reason.NOT_SYNCED)) == (
+    assert wire.encode_filter(a_call("n1"), Failed(Reason.CACHE_NOT_SYNCED)) == (
         b'{"Nodes":null,"NodeNames":null,"FailedNodes":{},"FailedAndUnresolvableNodes":{},'
-        b'"Error":"gangwright is still reading the cluster"}'
+        b'"Error":"Gangwright is still reading the cluster"}'
     )
 
 
@@ -204,7 +204,7 @@ def test_a_foreign_pod_is_echoed(asked):
     """All candidates come back, none is refused."""
     call = wire.decode_filter(extender_args(asked, Pod=a_pod(scheduler="somebody-else")))
 
-    reply = json.loads(wire.encode_filter(call, Allowed(call.candidates, Reason.FOREIGN)))
+    reply = json.loads(wire.encode_filter(call, Allowed(call.candidates, Reason.OTHER_SCHEDULER)))
 
     assert reply["NodeNames"] == list(dict.fromkeys(asked))
     assert reply["FailedAndUnresolvableNodes"] == {}
@@ -317,7 +317,7 @@ def test_what_is_remembered_is_bounded():
     """However many different lists come, the shelves of this module stay within their budget."""
     for number in range(120):
         body = extender_args([f"node-{number}-{index}-{'x' * 100}" for index in range(1000)])
-        wire.encode_filter(wire.decode_filter(body), Refused(Reason.NO_ROOM))
+        wire.encode_filter(wire.decode_filter(body), Refused(Reason.INSUFFICIENT_RESOURCES))
 
     assert 0 < wire._LISTS.used <= wire.KEPT
     assert 0 < wire._REFUSALS.used <= wire.KEPT

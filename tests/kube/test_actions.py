@@ -33,13 +33,21 @@ def an_ungating(pod: str = "p1") -> Ungate:
 
 def an_announcement(pod: str = "p1") -> Announce:
     return Announce(
-        GANG, Uid(f"uid-{pod}"), PodKey("team", pod), None, Reason.NO_ROOM, "no room", seated=None
+        GANG,
+        Uid(f"uid-{pod}"),
+        PodKey("team", pod),
+        None,
+        Reason.INSUFFICIENT_RESOURCES,
+        "no room",
+        seated=None,
     )
 
 
 def a_condition(pod: str = "p1") -> SetCondition:
     key = PodKey("team", pod)
-    return SetCondition(GANG, Uid(f"uid-{pod}"), key, Reason.NO_ROOM, "no room", seated=False, turned=True)
+    return SetCondition(
+        GANG, Uid(f"uid-{pod}"), key, Reason.INSUFFICIENT_RESOURCES, "no room", seated=False, turned=True
+    )
 
 
 class Running:

@@ -13,7 +13,7 @@ from scheduler.model.workload import Complaint, OwnerTraits, Phase
 from tests.engine.support.cast import a_gang_of_pods, an_owner, with_membership
 from tests.ledger.support.desk import POLICY, QUICK, Desk, told
 
-SHORT = Shortfall(4, "1 nvidia.com/gpu", "rack", "area-1/rack-2", 3, {"room": 2})
+SHORT = Shortfall(4, "1 nvidia.com/gpu", "rack", "area-1/rack-2", 3, {"resources": 2})
 
 
 def said(effects: list[Effect]) -> list[tuple[Reason, bool | None]]:
@@ -40,9 +40,9 @@ def test_the_numbers_are_in_the_message() -> None:
     assert isinstance(missing, Announce)
     assert missing.message.endswith("1 of 2 are there")
     desk.see(*a_gang_of_pods("train", 2, gpu=1, owner=an_owner()))
-    (short,) = told(desk.decide("train", Wait(Reason.NO_ROOM, SHORT)), Announce)
+    (short,) = told(desk.decide("train", Wait(Reason.INSUFFICIENT_RESOURCES, SHORT)), Announce)
     assert isinstance(short, Announce)
-    assert short.message.startswith(TEXT[Reason.NO_ROOM])
+    assert short.message.startswith(TEXT[Reason.INSUFFICIENT_RESOURCES])
     assert "needs 4 × 1 nvidia.com/gpu" in short.message
     assert "area-1/rack-2 has room for 3" in short.message
 
@@ -96,7 +96,7 @@ def test_the_same_words_are_counted_since_they_were_first_said() -> None:
     said = series([*desk.refuse("train"), *desk.wait(80)])
     assert said == [("train-0", began, count) for count in (1, 2, 3, 4)]
     other = desk.now
-    assert series(desk.decide("train", Wait(Reason.NO_ROOM, SHORT))) == [("train-0", other, 1)]
+    assert series(desk.decide("train", Wait(Reason.INSUFFICIENT_RESOURCES, SHORT))) == [("train-0", other, 1)]
     assert series(desk.wait(15)) == [("train-0", other, 2)]
     desk.lose("train-0")
     first, second = [one for one in series(desk.wait(100)) if one[0] == "train-1"][-2:]
@@ -111,7 +111,7 @@ def test_what_is_told_beside_a_gang_is_one_series_too() -> None:
     desk.bind("train-0", "train-1")
     later = a_gang_of_pods("train", 4, quorum=2, gpu=1, owner=an_owner("Job", "later"), created=5.0)[2:]
     desk.see(*later)
-    told_so = [e for e in desk.wait(100) if isinstance(e, Announce) and e.reason is Reason.NAME_TAKEN]
+    told_so = [e for e in desk.wait(100) if isinstance(e, Announce) and e.reason is Reason.NAME_CONFLICT]
     assert [(e.key.name, e.since, e.count) for e in told_so[:3]] == [("train-2", 2.0, n) for n in (1, 2, 3)]
     assert [e.turned for e in told_so[:2]] == [True, False]
 
@@ -121,9 +121,11 @@ def test_news_is_said_after_ten_seconds_at_the_latest() -> None:
     desk = a_desk()
     desk.refuse("train")
     desk.wait(25)
-    assert said(desk.decide("train", Wait(Reason.NO_ROOM, SHORT))) == [(Reason.NO_ROOM, False)]
-    assert said(desk.decide("train", Wait(Reason.NO_ROOM))) == []
-    assert said(desk.wait(POLICY.announce_every)) == [(Reason.NO_ROOM, False)]
+    assert said(desk.decide("train", Wait(Reason.INSUFFICIENT_RESOURCES, SHORT))) == [
+        (Reason.INSUFFICIENT_RESOURCES, False)
+    ]
+    assert said(desk.decide("train", Wait(Reason.INSUFFICIENT_RESOURCES))) == []
+    assert said(desk.wait(POLICY.announce_every)) == [(Reason.INSUFFICIENT_RESOURCES, False)]
 
 
 def test_it_is_said_that_a_gang_is_seated_only_if_it_was_said_that_it_waits() -> None:
@@ -143,7 +145,7 @@ def test_what_the_owner_cannot_do_is_said_as_a_warning() -> None:
     desk = a_desk()
     doubt = Complaint("spec.podManagementPolicy", "OrderedReady", "use Parallel", fatal=False)
     effects = desk.tell(ev.OwnerSeen(OwnerTraits(an_owner().uid, remakes_freely=True, warnings=(doubt,))))
-    assert said(effects) == [(Reason.WARNING, None)]
+    assert said(effects) == [(Reason.IGNORED_FIELD, None)]
 
 
 def slip(key: str, value: str = "x") -> Complaint:
@@ -151,7 +153,7 @@ def slip(key: str, value: str = "x") -> Complaint:
 
 
 def warned(effects: list[Effect]) -> list[str]:
-    return [e.message for e in effects if isinstance(e, Announce) and e.reason is Reason.WARNING]
+    return [e.message for e in effects if isinstance(e, Announce) and e.reason is Reason.IGNORED_FIELD]
 
 
 def test_what_is_overlooked_of_many_members_is_said_once() -> None:
@@ -218,7 +220,11 @@ def test_nothing_is_said_twice_in_ten_seconds(story) -> None:
         gang = desk.record("train") if desk.ledger.registry.gangs else None
         if what in {"refuse", "news"} and wanted is not None:
             shortfall = Shortfall(4, "1 cpu", "rack", "r", number, {})
-            listen(desk.decide("train", Wait(Reason.NO_ROOM, shortfall if what == "news" else None)))
+            listen(
+                desk.decide(
+                    "train", Wait(Reason.INSUFFICIENT_RESOURCES, shortfall if what == "news" else None)
+                )
+            )
         elif what == "seat" and wanted is not None:
             uids = [uid for role in wanted.roles for uid in (*role.quorum, *role.surplus)]
             pods = {pod.uid: name for name, pod in desk.pods.items()}
@@ -246,7 +252,7 @@ def test_a_partly_bound_gang_says_how_many_are_bound() -> None:
     desk.lose("train-1")
     (partly,) = told(desk.wait(5), Announce)
     assert isinstance(partly, Announce)
-    assert partly.reason is Reason.PARTLY_BOUND
+    assert partly.reason is Reason.PARTIALLY_BOUND
     assert partly.message.endswith("1 of 2 are bound; kept for those that are missing: n1")
 
 
@@ -273,7 +279,7 @@ def test_nodes_that_are_barred_are_told_of(count: int, text: str) -> None:
     desk.bring_on_its_way("train", train_0="n1", train_1="n1")
     desk.tell(ev.NodeGone("n1"))
     assert desk.record("train").pinning.barred_nodes == {"n1"}
-    short = Wait(Reason.NO_ROOM, Shortfall(4, "1 cpu", "rack", "", 3, {"barred": count}))
+    short = Wait(Reason.INSUFFICIENT_RESOURCES, Shortfall(4, "1 cpu", "rack", "", 3, {"excluded": count}))
     (announced,) = told(desk.decide("train", short), Announce)
     assert isinstance(announced, Announce)
     assert text in announced.message
@@ -285,7 +291,7 @@ def test_what_was_said_before_a_restart_is_taken_back_when_the_gang_is_seated(be
     desk = Desk(acting=False)
     pods = a_gang_of_pods("train", 2, gpu=1)
     bound = [
-        replace(pod, gated=False, node="n1", told="NoRoom" if pod.key.name == bearer else None)
+        replace(pod, gated=False, node="n1", told="InsufficientResources" if pod.key.name == bearer else None)
         for pod in pods
     ]
     desk.see(*bound)

@@ -60,7 +60,7 @@ def test_people_are_told_which_run_goes_first_and_what_helps() -> None:
     desk = Desk()
     running(desk)
     desk.see(*a_run(SECOND, 5.0))
-    (said,) = told(desk.wait(10), Reason.NAME_TAKEN)
+    (said,) = told(desk.wait(10), Reason.NAME_CONFLICT)
     assert (said.key.name, said.owner, said.seated) == ("nightly-2-0", SECOND, False)
     assert "Job nightly-1;" in said.message
     assert "gang name of its own" in said.message
@@ -102,7 +102,7 @@ def test_the_condition_of_a_second_run_turns_when_it_is_seated() -> None:
     desk = Desk()
     running(desk)
     desk.see(*a_run(SECOND, 5.0))
-    desk.change("nightly-2-0", told="NameTaken")
+    desk.change("nightly-2-0", told="NameConflict")
     desk.change("nightly-1-0", phase=Phase.SUCCEEDED)
     desk.change("nightly-1-1", phase=Phase.SUCCEEDED)
     effects = desk.place("nightly", nightly_2_0="n1", nightly_2_1="n1")
@@ -142,7 +142,7 @@ def test_a_run_that_is_made_again_keeps_its_turn() -> None:
     desk = Desk()
     in_the_gap(desk)
     assert wanted_names(desk) == []
-    (said,) = told(desk.wait(10), Reason.NAME_TAKEN)
+    (said,) = told(desk.wait(10), Reason.NAME_CONFLICT)
     assert "Job nightly-1;" in said.message
     again = [
         replace(pod, key=pod.key._replace(name=pod.key.name + "b"), uid=pod.uid + "b")
@@ -251,7 +251,7 @@ def test_a_gang_of_which_no_pod_can_be_read_is_one_gang() -> None:
     effects = desk.see(*map(spoiled, a_gang_of_pods("train", 3)))
     assert set(desk.ledger.registry.gangs) == {GangKey("default", "train")}
     assert desk.record("train").state == "refused"
-    (said,) = told(effects, Reason.INVALID)
+    (said,) = told(effects, Reason.INVALID_SPEC)
     assert "gangwright.io/role: 'a b'" in said.message
 
 
@@ -264,7 +264,7 @@ def test_a_pod_that_cannot_be_read_spoils_no_gang() -> None:
     assert wanted is not None
     assert wanted.quorum == 2
     assert pods[1].uid not in {uid for role in wanted.roles for uid in (*role.quorum, *role.surplus)}
-    (said,) = told(effects, Reason.INVALID)
+    (said,) = told(effects, Reason.INVALID_SPEC)
     assert said.key.name == "train-1"
 
 

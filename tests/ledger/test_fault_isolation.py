@@ -55,7 +55,7 @@ def test_the_others_are_looked_after_whatever_fails_on_one(monkeypatch, faults, 
     assert [record.key.name for record in desk.ledger.pending.queue()] == ["well"]
     verdict = desk.record(POISON).verdict.decision
     assert isinstance(verdict, Refuse)
-    assert (verdict.reason, verdict.remedy) == (Reason.INVALID, FAILED)
+    assert (verdict.reason, verdict.remedy) == (Reason.INVALID_SPEC, FAILED)
     assert [fault.gang for fault in faults][:1] == [desk.record(POISON).key]
     assert broken(desk.ledger)[0].startswith("a step failed on ")
     faults.clear()
@@ -69,7 +69,7 @@ def test_its_people_are_told(monkeypatch, faults) -> None:
     effects = desk.see(*a_gang_of_pods(POISON, 2)) + desk.wait(60)
 
     said = [effect for effect in effects if isinstance(effect, Announce)]
-    assert said[0].reason is Reason.INVALID
+    assert said[0].reason is Reason.INVALID_SPEC
     assert FAILED in said[0].message
     faults.clear()
 

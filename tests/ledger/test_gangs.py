@@ -101,7 +101,7 @@ def test_a_quorum_above_the_size_is_refused() -> None:
     desk.see(*a_gang_of_pods("train", 4, quorum=5, size=4))
     spec = the_spec(desk)
     assert isinstance(spec, Refuse)
-    assert (spec.reason, spec.value) == (Reason.INVALID, "5")
+    assert (spec.reason, spec.value) == (Reason.INVALID_SPEC, "5")
     assert "4" in spec.remedy
 
 
@@ -130,7 +130,7 @@ def test_a_member_with_a_fatal_complaint_stops_its_gang() -> None:
     desk.see(pods[0], replace(pods[1], complaints=(wrong,)))
     spec = the_spec(desk)
     assert isinstance(spec, Refuse)
-    assert (spec.reason, spec.value) == (Reason.INVALID, "many")
+    assert (spec.reason, spec.value) == (Reason.INVALID_SPEC, "many")
 
 
 def test_a_mild_complaint_is_only_said() -> None:
@@ -138,7 +138,7 @@ def test_a_mild_complaint_is_only_said() -> None:
     desk = Desk()
     mild = Complaint("gangwright.io/stratgy", "pack", "a key", fatal=False)
     effects = desk.see(a_pod("alone", complaints=(mild,)))
-    warnings = [e for e in effects if isinstance(e, Announce) and e.reason is Reason.WARNING]
+    warnings = [e for e in effects if isinstance(e, Announce) and e.reason is Reason.IGNORED_FIELD]
     assert len(warnings) == 1
     assert "pack" in warnings[0].message
     assert warnings[0].seated is None
@@ -151,13 +151,13 @@ def test_the_quorum_may_be_told_by_a_group() -> None:
         a_pod(f"p{number}", membership=a_membership("train", None, said_by="volcano")) for number in range(3)
     ]
     desk.see(*pods)
-    assert the_spec(desk) is Reason.NO_QUORUM_KNOWN
+    assert the_spec(desk) is Reason.QUORUM_UNKNOWN
     desk.tell(ev.GroupSeen(Group(GangKey("default", "train"), "volcano", {"": 3})))
     assert desk.wanted("train") is not None
     desk.tell(ev.GroupSeen(Group(GangKey("default", "train"), "volcano", {"": 4})))
     assert desk.wanted("train") is None
     desk.tell(ev.GroupGone("volcano", GangKey("default", "train")))
-    assert the_spec(desk) is Reason.NO_QUORUM_KNOWN
+    assert the_spec(desk) is Reason.QUORUM_UNKNOWN
 
 
 def test_a_group_that_is_wrong_stops_its_gang() -> None:
@@ -207,9 +207,9 @@ def test_pods_beyond_the_stated_size_are_surplus() -> None:
     gang = desk.wanted("train")
     assert gang is not None
     assert [(len(role.quorum), len(role.surplus)) for role in gang.roles] == [(2, 2)]
-    assert [own.message for own in effects if isinstance(own, Announce) and own.reason is Reason.WARNING] == [
-        "gangwright.io/members: 2 are stated and 4 are there; the others are surplus"
-    ]
+    assert [
+        own.message for own in effects if isinstance(own, Announce) and own.reason is Reason.IGNORED_FIELD
+    ] == ["gangwright.io/members: 2 are stated and 4 are there; the others are surplus"]
 
 
 def test_too_many_pods_are_told_in_the_words_of_their_format() -> None:
@@ -218,7 +218,9 @@ def test_too_many_pods_are_told_in_the_words_of_their_format() -> None:
     pods = a_gang_of_pods("train", 3, quorum=2, size=2)
     said = replace(pods[0].membership, keys={"size": "kueue.x-k8s.io/pod-group-total-count"})
     effects = desk.see(*(replace(pod, membership=said) for pod in pods))
-    told = [own.message for own in effects if isinstance(own, Announce) and own.reason is Reason.WARNING]
+    told = [
+        own.message for own in effects if isinstance(own, Announce) and own.reason is Reason.IGNORED_FIELD
+    ]
     assert told == [
         "kueue.x-k8s.io/pod-group-total-count: 2 are stated and 3 are there; the others are surplus"
     ]

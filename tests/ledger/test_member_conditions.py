@@ -48,7 +48,7 @@ def a_waiting_gang(desk: Desk, name: str, size: int, **more: object) -> None:
     """It waits for room, and its first member was told."""
     desk.see(*(replace(pod, **more) for pod in a_gang_of_pods(name, size, gpu=1)))
     (first,) = told(desk.refuse(name), Announce)
-    desk.change(first.key.name, told=Reason.NO_ROOM.value)
+    desk.change(first.key.name, told=Reason.INSUFFICIENT_RESOURCES.value)
     desk.done(first)
 
 
@@ -59,8 +59,10 @@ def test_every_member_of_a_waiting_gang_says_why() -> None:
 
     assert not wait(desk, 9.9)
     written = wait(desk, 0.2)
-    assert said(own for _, own in written) == [(f"train-{n}", Reason.NO_ROOM, False) for n in (1, 2, 3)]
-    assert all("gang waits for room" in own.message and own.turned for _, own in written)
+    assert said(own for _, own in written) == [
+        (f"train-{n}", Reason.INSUFFICIENT_RESOURCES, False) for n in (1, 2, 3)
+    ]
+    assert all("Insufficient resources" in own.message and own.turned for _, own in written)
     assert not wait(desk, 1000)
 
 
@@ -83,10 +85,13 @@ def test_another_reason_is_written_on_every_member_that_says_the_former() -> Non
     a_waiting_gang(desk, "train", 3)
     wait(desk, 20)
 
-    desk.refuse("train", Reason.RESERVED)
+    desk.refuse("train", Reason.CAPACITY_RESERVED)
     written = [own for _, own in wait(desk, 10.1)]
 
-    assert said(written) == [("train-1", Reason.RESERVED, False), ("train-2", Reason.RESERVED, False)]
+    assert said(written) == [
+        ("train-1", Reason.CAPACITY_RESERVED, False),
+        ("train-2", Reason.CAPACITY_RESERVED, False),
+    ]
     assert not any(own.turned for own in written)
 
 
@@ -94,7 +99,7 @@ def test_a_reason_that_passes_is_written_on_no_other_member() -> None:
     """A gang that is told something else every five seconds costs nothing."""
     desk = Desk()
     a_waiting_gang(desk, "train", 3)
-    for why in [Reason.RESERVED, Reason.NO_ROOM] * 3:
+    for why in [Reason.CAPACITY_RESERVED, Reason.INSUFFICIENT_RESOURCES] * 3:
         assert not wait(desk, 5)
         desk.refuse("train", why)
 
@@ -108,7 +113,7 @@ def test_a_member_that_comes_later_says_it_too() -> None:
     (newcomer,) = a_gang_of_pods("train", 3, gpu=1)[2:]
     effects = desk.see(replace(newcomer, membership=desk.pods["train-0"].membership))
 
-    assert said(effects) == [("train-2", Reason.NO_ROOM, False)]
+    assert said(effects) == [("train-2", Reason.INSUFFICIENT_RESOURCES, False)]
 
 
 def test_a_gang_that_gets_seats_is_written_no_more() -> None:
@@ -141,7 +146,7 @@ def test_what_members_say_is_taken_back_when_the_gang_runs() -> None:
 def test_a_restart_writes_nothing_again() -> None:
     """What a pod says already is read from its condition."""
     desk = Desk(acting=False)
-    pods = [replace(pod, told="NoRoom") for pod in a_gang_of_pods("train", 3, gpu=1)]
+    pods = [replace(pod, told="InsufficientResources") for pod in a_gang_of_pods("train", 3, gpu=1)]
     desk.see(*pods[:2], replace(pods[2], told=None))
     desk.tell(ev.Synced(), ev.TookOver())
     desk.refuse("train")
@@ -213,7 +218,7 @@ def test_a_condition_that_is_seen_calls_for_no_look() -> None:
     write(desk, *effects)
 
     assert desk.ledger.looks == looks
-    assert desk.member("train-1").pod.told == "NoRoom"
+    assert desk.member("train-1").pod.told == "InsufficientResources"
 
 
 def test_many_reasons_that_stand_at_once_are_taken_up_bit_by_bit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,7 +269,7 @@ def test_every_pod_of_a_run_that_waits_says_why() -> None:
     """The gang of its name is well, and has nothing to say."""
     desk = Desk()
     written = a_run_beside_another(desk, 3)
-    assert said(written) == [(f"train-{n}", Reason.NAME_TAKEN, False) for n in (3, 4)]
+    assert said(written) == [(f"train-{n}", Reason.NAME_CONFLICT, False) for n in (3, 4)]
     assert all("Job first;" in own.message for own in written)
     assert not wait(desk, 600.0)
 
@@ -273,7 +278,7 @@ def test_a_run_that_waits_says_no_former_reason() -> None:
     """Each of its pods says that it lacked members, since before the other had its name."""
     desk = Desk()
     written = a_run_beside_another(desk, 2, told=Reason.MISSING_MEMBERS.value)
-    assert said(written) == [("train-3", Reason.NAME_TAKEN, False)]
+    assert said(written) == [("train-3", Reason.NAME_CONFLICT, False)]
     assert not written[0].turned
 
 
@@ -283,7 +288,7 @@ def test_what_a_run_said_while_it_waited_is_replaced() -> None:
     a_run_beside_another(desk, 2)
     desk.lose("train-0", "train-1")
     desk.refuse("train")
-    assert said(own for _, own in wait(desk, 20.0)) == [("train-3", Reason.NO_ROOM, False)]
+    assert said(own for _, own in wait(desk, 20.0)) == [("train-3", Reason.INSUFFICIENT_RESOURCES, False)]
 
 
 def test_each_pod_that_cannot_be_read_says_its_own_fault() -> None:
@@ -297,5 +302,5 @@ def test_each_pod_that_cannot_be_read_says_its_own_fault() -> None:
     ]
     desk.see(pods[0], *spoiled)
     written = [own for _, own in wait(desk, 20.0)]
-    assert said(written) == [("train-2", Reason.INVALID, False)]
+    assert said(written) == [("train-2", Reason.INVALID_SPEC, False)]
     assert "'c d'" in written[0].message

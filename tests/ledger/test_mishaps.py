@@ -129,5 +129,5 @@ def test_who_is_lost_is_not_counted_as_bound() -> None:
     """People are told how many of the gang are left, not how many pods there still are."""
     desk = a_desk()
     lost(desk, "n1")
-    (text,) = said(desk.wait(5), Reason.PARTLY_BOUND)
+    (text,) = said(desk.wait(5), Reason.PARTIALLY_BOUND)
     assert text.endswith("10 of 40 are bound")

@@ -137,7 +137,7 @@ def test_what_the_planner_does_not_model_is_nominated() -> None:
     desk = Desk()
     pods = a_gang_of_pods("train", 2, owner=an_owner())
     desk.own(pods[0])
-    desk.see(pods[0], replace(pods[1], unmodelled=("topologySpreadConstraints",)))
+    desk.see(pods[0], replace(pods[1], unmodeled=("topologySpreadConstraints",)))
     effects = desk.done(*desk.place("train", **SEATS))
     assert names(effects, Nominate) == ["train-1"]
 
@@ -282,7 +282,7 @@ def test_a_verdict_on_another_question_counts_for_nothing() -> None:
     assert desk.ledger.holds() == 0
 
 
-@pytest.mark.parametrize("decision", [Place(SEATED), Wait(Reason.NO_ROOM)])
+@pytest.mark.parametrize("decision", [Place(SEATED), Wait(Reason.INSUFFICIENT_RESOURCES)])
 def test_a_verdict_on_a_smaller_quorum_counts_for_nothing(decision: Decision) -> None:
     """The gang asks for three by now: two are not seated without the third, nor is it told that there is no room."""
     desk = a_desk()
@@ -358,7 +358,7 @@ def test_a_verdict_that_memory_cannot_follow_ends_the_asking(seats: dict[str, st
     desk.decide("train", Place({Uid(uid): node for uid, node in seats.items()}, (), Quality({}, 0.0)))
     record = desk.record("train")
     assert record.verdict.decision is not None
-    assert record.verdict.decision.reason is Reason.NO_ROOM
+    assert record.verdict.decision.reason is Reason.INSUFFICIENT_RESOURCES
     assert record.verdict.request is record.wanted
     assert record.verdict.room == desk.ledger.nodes.room_version
     assert desk.ledger.holds() == 0

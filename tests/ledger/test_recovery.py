@@ -191,7 +191,7 @@ def test_a_gang_found_in_part_with_nobody_on_the_way_is_not_taken_down() -> None
     pods = a_gang()
     running = [replace(pod, gated=False, node="n1", phase=Phase.RUNNING) for pod in pods[:2]]
     desk, effects = restarted(*running, pods[2])
-    assert desk.ledger.gang_counts() == {("waiting", "PartlyBound"): 1}
+    assert desk.ledger.gang_counts() == {("waiting", "PartiallyBound"): 1}
     assert names([*effects, *desk.wait(10 * POLICY.timeout)]) == []
 
 
@@ -231,7 +231,7 @@ def test_a_gang_torn_by_a_crash_is_rolled_back_when_its_plan_cannot_go_on(
     pods[writer] = replace(pods[writer], plan=note)
     desk, effects = restarted(*pods)
     assert names([*effects, *desk.wait(POLICY.timeout - 0.1)]) == []
-    assert desk.ledger.gang_counts() == {("waiting", "PartlyBound"): 1}
+    assert desk.ledger.gang_counts() == {("waiting", "PartiallyBound"): 1}
     assert names(desk.wait(0.2)) == order
 
 
@@ -263,7 +263,7 @@ def test_a_torn_gang_that_nobody_makes_again_is_shown_in_part() -> None:
     desk, _ = restarted(*pods[:2], replace(pods[2], plan=note))
     assert desk.record("train").bind_limit.by == POLICY.timeout
     assert names(desk.wait(2 * POLICY.timeout)) == []
-    assert desk.ledger.gang_counts() == {("waiting", "PartlyBound"): 1}
+    assert desk.ledger.gang_counts() == {("waiting", "PartiallyBound"): 1}
 
 
 def test_a_gang_of_which_all_came_before_the_first_bind_was_never_whole() -> None:

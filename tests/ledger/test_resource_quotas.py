@@ -104,7 +104,7 @@ def test_a_quota_that_is_gone_is_forgotten():
             4,
             "; ResourceQuota research is full: 4 of 8 nvidia.com/gpu are in use, and the missing pods need 6",
         ),
-        (2, "gang waits for its members: 1 of 4 are there"),
+        (2, "Waiting for members to be created: 1 of 4 exist"),
     ],
 )
 def test_a_quota_of_which_too_little_is_left_is_named(used, words):
@@ -176,5 +176,5 @@ def test_a_full_quota_is_named_where_a_gang_that_ran_lacks_pods():
     ledger.handle([ev.QuotaSeen(full), ev.PodGone(ran[1].uid, ran[1].key)], 2.0)
 
     record = ledger.registry.gangs[GANG]
-    assert conditions.reason(record) is Reason.PARTLY_BOUND
-    assert "; ResourceQuota research is full: 7 of 8" in conditions.sentence(record, Reason.PARTLY_BOUND)
+    assert conditions.reason(record) is Reason.PARTIALLY_BOUND
+    assert "; ResourceQuota research is full: 7 of 8" in conditions.sentence(record, Reason.PARTIALLY_BOUND)

@@ -18,7 +18,7 @@ RULE = "spec.affinity.podAntiAffinity"
 def odd(gang: str, count: int, *, namespace: str = "default", **said) -> list[Pod]:
     """A gang of a ReplicaSet whose pods have such a rule."""
     pods = a_gang_of_pods(gang, count, namespace=namespace, owner=an_owner("ReplicaSet", gang), **said)
-    return [replace(pod, unmodelled=(RULE,)) for pod in pods]
+    return [replace(pod, unmodeled=(RULE,)) for pod in pods]
 
 
 def a_torn_desk(*, freely: bool = True, **said) -> Desk:
@@ -28,7 +28,7 @@ def a_torn_desk(*, freely: bool = True, **said) -> Desk:
     desk.own(pods[0], freely=freely)
     desk.see(*pods)
     desk.bring_on_its_way("train", train_0="n1", train_1="n2")
-    desk.change("train-0", node="n1", phase=Phase.RUNNING, unmodelled=(), nominated=None)
+    desk.change("train-0", node="n1", phase=Phase.RUNNING, unmodeled=(), nominated=None)
     return desk
 
 
@@ -55,7 +55,7 @@ KEEPS = {
     "its pods count as failures": lambda desk: None,
     "an error is no refusal": lambda desk: desk.change("train-1", pending=Pending("SchedulerError", 0.0)),
     "it is bound after all": lambda desk: desk.bind("train-1"),
-    "it has no such rule": lambda desk: desk.change("train-1", unmodelled=()),
+    "it has no such rule": lambda desk: desk.change("train-1", unmodeled=()),
     "it is above the quorum": lambda desk: desk.see(
         with_membership(desk.pods["train-1"], surplus=True, quorum={"": 2})
     ),

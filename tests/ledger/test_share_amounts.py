@@ -59,7 +59,7 @@ def test_what_waits_is_what_gangs_lack_that_could_start(desk: Desk) -> None:
 def test_a_gang_that_is_refused_waits_on(desk: Desk) -> None:
     """Its verdict changes nothing about what it asks for."""
     desk.see(a_pod("alone", gpu=3))
-    desk.refuse(key_of(desk, "alone"), Reason.OVER_CEILING)
+    desk.refuse(key_of(desk, "alone"), Reason.QUOTA_EXCEEDED)
 
     assert of(desk, "default") == ShareAmount(0, 0, 0, None, 3)
 

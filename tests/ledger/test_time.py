@@ -141,7 +141,10 @@ def test_a_gang_in_part_that_cannot_be_taken_down_has_the_first_claim() -> None:
     assert names(effects) == []
     assert names(effects, Nominate) == ["train-2"]
     assert [record.key.name for record in desk.ledger.pending.queue()] == ["train", "important"]
-    assert (desk.record("train").state, desk.ledger.gang_counts()["waiting", "PartlyBound"]) == ("waiting", 1)
+    assert (desk.record("train").state, desk.ledger.gang_counts()["waiting", "PartiallyBound"]) == (
+        "waiting",
+        1,
+    )
 
 
 def test_who_ended_well_keeps_no_room_for_the_rest() -> None:

@@ -49,7 +49,7 @@ FULL = Status(
     ),
     samples_per_second=480.5,
     batch=BatchSeen("capped", 256, 128, 2.0),
-    last_resize=Resize(before=4, to=2, cause="lost", idle_seconds=0.125, at=1_700_000_001.5),
+    last_resize=Resize(before=4, to=2, cause="WorkerLost", idle_seconds=0.125, at=1_700_000_001.5),
     restarts=1,
     next_change=Next(4, 30.0, 1_700_000_100.0, "schedule"),
     checkpoint=Checkpoint("/checkpoints/full", 8),
@@ -57,7 +57,7 @@ FULL = Status(
     values={"loss": 0.5, "accuracy": 0.25},
     uses=("batch", "rate"),
     assignment=Round(
-        number=7, cause="lost", ring=(Seat("u1", "full-1-abcde", "n1"),), leaving=(Seat("u3", "full-3-abcde"),),
+        number=7, cause="WorkerLost", ring=(Seat("u1", "full-1-abcde", "n1"),), leaving=(Seat("u3", "full-3-abcde"),),
         holding=(Seat("u2", "full-2-abcde", "n2"),), saver="u1", sync=True, restore="/checkpoints/full/8", samples=4096,
         step=8, epoch=1.5, env={"LR": "0.1"}, global_batch=256, per_worker=128, ramp_steps=500, lr_scale=2.0, stage=1,
     ),

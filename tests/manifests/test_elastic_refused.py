@@ -41,11 +41,11 @@ async def submitted(admin, namespace, **spec):
 
 
 async def refusal(admin, namespace, job):
-    """The note of the first event StartRefused of this job."""
+    """The note of the first event FailedCreate of this job."""
     async with asyncio.timeout(60):
         while True:
             for event in await admin.items(where("events", namespace)):
-                if event["reason"] == "StartRefused" and job.endswith(event["regarding"]["name"]):
+                if event["reason"] == "FailedCreate" and job.endswith(event["regarding"]["name"]):
                     return event["note"]
             await asyncio.sleep(0.1)
 

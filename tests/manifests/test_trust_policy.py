@@ -445,7 +445,7 @@ async def test_ours_to_write_of_a_status(admin, ours):
     mine = [
         {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "observedGeneration": 1},
         {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"},
-        {"type": "gangwright.io/Seated", "status": "False", "reason": "NoRoom"},
+        {"type": "gangwright.io/Seated", "status": "False", "reason": "InsufficientResources"},
     ]
     asked = {
         "containerName": "main",

@@ -153,7 +153,11 @@ def test_what_is_written_is_what_is_read() -> None:
 
 
 def announced(**more: object) -> tuple[Call, ...]:
-    words: dict = {"reason": Reason.NO_ROOM, "message": "gang waits for room", "owner": None} | more
+    words: dict = {
+        "reason": Reason.INSUFFICIENT_RESOURCES,
+        "message": "Insufficient resources",
+        "owner": None,
+    } | more
     return calls(Announce(GANG, UID, KEY, words.pop("owner"), **words), NOW)
 
 
@@ -197,8 +201,8 @@ def test_people_are_told_on_the_pod_and_on_its_owner() -> None:
         "reportingController": "gangwright.io/extender",
         "reportingInstance": "gangwright.io/extender",
         "action": "Placing",
-        "reason": "NoRoom",
-        "note": "gang waits for room",
+        "reason": "InsufficientResources",
+        "note": "Insufficient resources",
         "type": "Warning",
         "regarding": POD_REFERENCE,
     }
@@ -212,8 +216,8 @@ def test_people_are_told_on_the_pod_and_on_its_owner() -> None:
                 {
                     "type": "gangwright.io/Seated",
                     "status": "False",
-                    "reason": "NoRoom",
-                    "message": "gang waits for room",
+                    "reason": "InsufficientResources",
+                    "message": "Insufficient resources",
                     "lastTransitionTime": "2026-01-01T00:00:00Z",
                 }
             ]
@@ -223,7 +227,7 @@ def test_people_are_told_on_the_pod_and_on_its_owner() -> None:
 
 def test_a_warning_leaves_the_condition_alone() -> None:
     """Where `seated` is None only the event is written."""
-    (call,) = announced(reason=Reason.WARNING)
+    (call,) = announced(reason=Reason.IGNORED_FIELD)
     assert call.path.startswith(EVENTS)
 
 
@@ -231,9 +235,12 @@ def test_what_is_said_again_is_the_same_event() -> None:
     """Only its series changes: the API server takes no other note, and no other time of the first one."""
     first, again = [
         json.loads(
-            calls(Announce(GANG, UID, KEY, None, Reason.NO_ROOM, "m", since=NOW - 60, count=count), at)[
-                0
-            ].body
+            calls(
+                Announce(
+                    GANG, UID, KEY, None, Reason.INSUFFICIENT_RESOURCES, "m", since=NOW - 60, count=count
+                ),
+                at,
+            )[0].body
         )
         for count, at in [(1, NOW - 60), (3, NOW)]
     ]
@@ -247,7 +254,7 @@ def test_what_is_said_again_is_the_same_event() -> None:
     "other",
     [
         {"message": "other numbers"},
-        {"reason": Reason.NO_DOMAIN},
+        {"reason": Reason.TOPOLOGY_UNSATISFIED},
         {"since": NOW - 30},
         {"uid": Uid("u-2")},
     ],
@@ -255,7 +262,7 @@ def test_what_is_said_again_is_the_same_event() -> None:
 )
 def test_what_is_said_otherwise_is_another_event(other: dict) -> None:
     """Other words, another pod of this name, or the same words after a restart."""
-    words = {"uid": UID, "reason": Reason.NO_ROOM, "message": "m", "since": NOW - 60}
+    words = {"uid": UID, "reason": Reason.INSUFFICIENT_RESOURCES, "message": "m", "since": NOW - 60}
     paths = [
         calls(Announce(GANG, key=KEY, owner=None, **(words | more)), NOW)[0].path for more in ({}, other)
     ]
@@ -264,15 +271,17 @@ def test_what_is_said_otherwise_is_another_event(other: dict) -> None:
 
 def test_a_condition_is_set_without_an_event() -> None:
     """What the other members of a gang say of it is written on them alone."""
-    (call,) = calls(SetCondition(GANG, UID, KEY, Reason.NO_ROOM, "m", seated=False, turned=True), NOW)
+    (call,) = calls(
+        SetCondition(GANG, UID, KEY, Reason.INSUFFICIENT_RESOURCES, "m", seated=False, turned=True), NOW
+    )
 
     assert (call.method, call.path, call.content_type) == ("PATCH", POD + "/status", STRATEGIC)
     (told,) = json.loads(call.body)["status"]["conditions"]
-    assert (told["status"], told["reason"], told["message"]) == ("False", "NoRoom", "m")
+    assert (told["status"], told["reason"], told["message"]) == ("False", "InsufficientResources", "m")
     assert told["lastTransitionTime"] == "2026-01-01T00:00:00Z"
 
 
-@pytest.mark.parametrize(("reason", "kind"), [(Reason.SEATED, "Normal"), (Reason.INVALID, "Warning")])
+@pytest.mark.parametrize(("reason", "kind"), [(Reason.SEATED, "Normal"), (Reason.INVALID_SPEC, "Warning")])
 def test_an_event_warns_when_somebody_must_act(reason: Reason, kind: str) -> None:
     """Good news and passing states are Normal."""
     assert json.loads(announced(reason=reason)[0].body)["type"] == kind
@@ -296,7 +305,9 @@ def test_an_events_name_can_be_made_from_any_pods_name() -> None:
 
 def test_a_condition_that_says_the_same_keeps_its_time() -> None:
     """What a gang waits for may change every few seconds; since when it waits does not."""
-    again = Announce(GANG, UID, KEY, None, Reason.NO_ROOM, "other numbers", seated=False, turned=False)
+    again = Announce(
+        GANG, UID, KEY, None, Reason.INSUFFICIENT_RESOURCES, "other numbers", seated=False, turned=False
+    )
 
     (status,) = [call for call in calls(again, NOW) if call.path.endswith("/status")]
 

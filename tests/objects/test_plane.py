@@ -105,9 +105,12 @@ async def test_people_can_read_what_is_told(api: Client, namespace: str) -> None
     """Events on the pod and its owner, and a condition beside those of others."""
     pod = await made(api, namespace, gated("p-" + "x" * 60))
     owner = Owner("Job", "train", "00000000-0000-4000-8000-000000000001", "batch/v1")
-    message = "gang waits for room: needs 8 × 4 nvidia.com/gpu " * 40
-    await do(api, Announce(gang(pod), pod.uid, pod.key, owner, Reason.NO_ROOM, message, seated=False))
-    told = [e for e in await api.items(where("events", namespace)) if e["reason"] == "NoRoom"]
+    message = "Insufficient resources: needs 8 × 4 nvidia.com/gpu " * 40
+    await do(
+        api,
+        Announce(gang(pod), pod.uid, pod.key, owner, Reason.INSUFFICIENT_RESOURCES, message, seated=False),
+    )
+    told = [e for e in await api.items(where("events", namespace)) if e["reason"] == "InsufficientResources"]
     assert sorted(event["regarding"]["kind"] for event in told) == ["Job", "Pod"]
     status = (await api.get(where("pods", namespace, pod.key.name)))["status"]
     conditions = {condition["type"]: condition for condition in status["conditions"]}
@@ -118,11 +121,13 @@ async def test_people_can_read_what_is_told(api: Client, namespace: str) -> None
 async def test_what_is_said_again_is_one_event_that_counts(api: Client, namespace: str) -> None:
     """The API server takes the second one as an update; what was removed meanwhile is made once more."""
     pod = await made(api, namespace, gated("p"))
-    words = (gang(pod), pod.uid, pod.key, None, Reason.NO_ROOM, "no room")
+    words = (gang(pod), pod.uid, pod.key, None, Reason.INSUFFICIENT_RESOURCES, "no room")
 
     async def told(count: int) -> list[tuple[str, int]]:
         await do(api, Announce(*words, since=1_767_225_600.123456789, count=count))
-        events = [e for e in await api.items(where("events", namespace)) if e["reason"] == "NoRoom"]
+        events = [
+            e for e in await api.items(where("events", namespace)) if e["reason"] == "InsufficientResources"
+        ]
         return [(e["metadata"]["name"], (e.get("series") or {}).get("count", 1)) for e in events]
 
     ((name, first),) = await told(1)

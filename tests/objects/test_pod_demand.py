@@ -105,8 +105,8 @@ GAPS = {
 @pytest.mark.parametrize(("gap", "spec"), GAPS.items(), ids=GAPS.keys())
 def test_what_is_not_modelled_is_named(gap: str, spec: str) -> None:
     """Each field that decides about nodes unseen is named once, and none of a pod that has its node."""
-    assert wanted(pod_with(spec), Volumes()).unmodelled == (gap,)
-    assert wanted(pod_with(f"{spec}\nnodeName: n1"), Volumes()).unmodelled == ()
+    assert wanted(pod_with(spec), Volumes()).unmodeled == (gap,)
+    assert wanted(pod_with(f"{spec}\nnodeName: n1"), Volumes()).unmodeled == ()
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_what_is_not_modelled_is_named(gap: str, spec: str) -> None:
 )
 def test_what_only_prefers_is_no_gap(spec: str) -> None:
     """Preferences and node-local volumes forbid no node."""
-    assert wanted(pod_with(spec), Volumes()).unmodelled == ()
+    assert wanted(pod_with(spec), Volumes()).unmodeled == ()
 
 
 def test_a_bound_volume_constrains_its_pod() -> None:
@@ -127,19 +127,19 @@ def test_a_bound_volume_constrains_its_pod() -> None:
     found = wanted(pod_with(CLAIMING), volumes_with(LOCAL))
     assert found.demand.constraints == ((Term((RACK,)),),)
     assert found.affinity == ()
-    assert found.unmodelled == ()
+    assert found.unmodeled == ()
 
 
 def test_a_volume_without_affinity_constrains_nothing() -> None:
     """Every node can reach it."""
     found = wanted(pod_with(CLAIMING), volumes_with())
-    assert (found.demand.constraints, found.unmodelled) == ((), ())
+    assert (found.demand.constraints, found.unmodeled) == ((), ())
 
 
 def test_a_claim_for_one_pod_is_not_modelled() -> None:
     """Whether another pod uses it decides, and that is not counted."""
     found = wanted(pod_with(CLAIMING), volumes_with(modes="[ReadWriteOncePod]"))
-    assert found.unmodelled == ("spec.volumes: a claim is ReadWriteOncePod",)
+    assert found.unmodeled == ("spec.volumes: a claim is ReadWriteOncePod",)
 
 
 def test_an_ephemeral_volume_is_the_claim_named_after_pod_and_volume() -> None:

@@ -103,14 +103,16 @@ def test_the_barest_pod_is_read() -> None:
 @pytest.mark.parametrize(
     ("kind", "status", "told"),
     [
-        ("gangwright.io/Seated", "False", "NoRoom"),
+        ("gangwright.io/Seated", "False", "InsufficientResources"),
         ("gangwright.io/Seated", "True", None),
         ("Ready", "False", None),
     ],
 )
 def test_what_people_were_told_is_read(kind: str, status: str, told: str | None) -> None:
     """Our own condition alone, and only while it says that the gang waits."""
-    conditions = f'status: {{conditions: [{{type: {kind}, status: "{status}", reason: NoRoom}}]}}'
+    conditions = (
+        f'status: {{conditions: [{{type: {kind}, status: "{status}", reason: InsufficientResources}}]}}'
+    )
     found = pod_of("{metadata: {name: p, namespace: team, uid: u}, " + conditions + "}")
     assert found.told == told
 

@@ -34,7 +34,7 @@ def pod_of(name: str, node: str = "") -> api.Pod:
 
 
 def gaps(events: list) -> list[tuple[str, ...]]:
-    return [event.pod.unmodelled for event in events if isinstance(event, PodSeen)]
+    return [event.pod.unmodeled for event in events if isinstance(event, PodSeen)]
 
 
 EVENTS = {

@@ -70,7 +70,7 @@ class TestRoles:
         roles = [a_role("ps", 2, cpu=4), a_role("worker", 9, gpu=1)]
         reason, short = wait(snapshot, a_gang(roles=roles))
 
-        assert reason == Reason.NEVER_FITS
+        assert reason == Reason.EXCEEDS_CLUSTER
         assert (short.needed, short.demand, short.best) == (9, "1 nvidia.com/gpu", 8)
 
     def test_roles_share_the_domain(self):
@@ -95,7 +95,7 @@ class TestAnchors:
         gang = {"gpu": 1, "required": True, "anchors": ["a0-r1-n0"]}
 
         assert per_node(place(snapshot, a_gang(2, **gang))) == {"a0-r1-n1": 2}
-        assert wait(snapshot, a_gang(3, **gang))[0] == Reason.NO_DOMAIN
+        assert wait(snapshot, a_gang(3, **gang))[0] == Reason.TOPOLOGY_UNSATISFIED
 
     def test_preferred_nearest_first(self):
         """Newcomers sit as near as possible: same host, same rack, same area, then anywhere."""
@@ -178,7 +178,7 @@ class TestPorts:
     def test_members_do_not_share_a_node(self):
         """Members that want the same host port sit on different nodes."""
         assert len(per_node(place(RACKS, a_gang(4, ports=[8080])))) == 4
-        assert wait(RACKS, a_gang(7, ports=[8080]))[0] == Reason.NEVER_FITS
+        assert wait(RACKS, a_gang(7, ports=[8080]))[0] == Reason.EXCEEDS_CLUSTER
 
     def test_across_roles(self):
         """Also members of different roles, whose ports clash by the unspecified address."""
@@ -212,14 +212,14 @@ class TestWhoMayGoWhere:
         snapshot = a_snapshot(some_nodes(gpu=4), nominations=[("a0-r0-n0", 0, a_demand(gpu=1))] * 2)
 
         assert isinstance(decide(snapshot, a_gang(2, gpu=1)), Place)
-        assert wait(snapshot, a_gang(3, gpu=1))[0] == Reason.NO_ROOM
+        assert wait(snapshot, a_gang(3, gpu=1))[0] == Reason.INSUFFICIENT_RESOURCES
 
     def test_barred(self):
         """A gang is not given the nodes it is barred from; names that are gone do not matter."""
         gang = a_gang(4, gpu=4, barred=["a0-r0-n0", "gone"])
 
         assert "a0-r0-n0" not in place(RACKS, gang).seats.values()
-        assert wait(RACKS, a_gang(6, gpu=4, barred=["a0-r0-n0"]))[1].blocked == {"barred": 1}
+        assert wait(RACKS, a_gang(6, gpu=4, barred=["a0-r0-n0"]))[1].blocked == {"excluded": 1}
 
     def test_allowed(self):
         """A member goes only where its mask allows; members without a mask go anywhere."""
@@ -237,14 +237,14 @@ class TestWhoMayGoWhere:
         masks = {"pod-0": a_mask(RACKS, "a0-r1-n0"), "pod-1": a_mask(RACKS, "a0-r1-n1")}
         reason, short = wait(RACKS, a_gang(7, gpu=4), masks)
 
-        assert (reason, short.needed, short.best) == (Reason.NEVER_FITS, 7, 6)
+        assert (reason, short.needed, short.best) == (Reason.EXCEEDS_CLUSTER, 7, 6)
 
     def test_nothing_allowed(self):
         """Where candidates rule out every node the gang waits, and says so."""
         none = np.zeros(len(RACKS.names), dtype=bool)
         reason, short = wait(RACKS, a_gang(1), {"pod-0": none})
 
-        assert (reason, short.blocked) == (Reason.NO_ROOM, {"candidates": 6})
+        assert (reason, short.blocked) == (Reason.INSUFFICIENT_RESOURCES, {"candidates": 6})
 
     def test_amounts_are_exact(self):
         """Room is counted to the last byte of a large node."""
@@ -252,15 +252,15 @@ class TestWhoMayGoWhere:
         snapshot = a_snapshot([a_node(memory=0, cpu=1, more={"memory": huge})])
 
         assert isinstance(decide(snapshot, a_gang(1, more={"memory": huge})), Place)
-        assert wait(snapshot, a_gang(1, more={"memory": huge + 1}))[0] == Reason.NEVER_FITS
+        assert wait(snapshot, a_gang(1, more={"memory": huge + 1}))[0] == Reason.EXCEEDS_CLUSTER
         assert isinstance(decide(snapshot, a_gang(3, more={"memory": huge // 3})), Place)
-        assert wait(snapshot, a_gang(3, more={"memory": huge // 3 + 1}))[0] == Reason.NEVER_FITS
+        assert wait(snapshot, a_gang(3, more={"memory": huge // 3 + 1}))[0] == Reason.EXCEEDS_CLUSTER
 
     def test_overdrawn_nodes(self):
         """A node on which others took more than there is holds nobody who asks for that, and may hold others."""
         snapshot = with_free(a_cluster(nodes=1, gpu=4), GPU, {"a0-r0-n0": -2})
 
-        assert wait(snapshot, a_gang(1, gpu=1))[0] == Reason.NO_ROOM
+        assert wait(snapshot, a_gang(1, gpu=1))[0] == Reason.INSUFFICIENT_RESOURCES
         assert isinstance(decide(snapshot, a_gang(1, cpu=1)), Place)
 
 
@@ -292,7 +292,7 @@ class TestAnswers:
         reason, short = wait(snapshot, a_gang(2, selector={"no": "where"}))
 
         assert (reason, short.blocked, short.needed, short.best) == (
-            Reason.NO_NODE_MATCHES,
+            Reason.NO_MATCHING_NODES,
             {"selector": 3},
             2,
             0,
@@ -302,20 +302,24 @@ class TestAnswers:
         """Where every node is cordoned the gang waits for room: a cordon is lifted some day."""
         reason, short = wait(a_cluster(nodes=3, schedulable=False), a_gang(1))
 
-        assert (reason, short.blocked) == (Reason.NO_ROOM, {"cordon": 3})
+        assert (reason, short.blocked) == (Reason.INSUFFICIENT_RESOURCES, {"cordon": 3})
 
     def test_empty_cluster_counts_cordoned_nodes(self):
         """A gang that needs the cordoned nodes fits the empty cluster."""
         snapshot = a_snapshot([a_node("a", gpu=4), a_node("b", gpu=4, schedulable=False)])
 
-        assert wait(snapshot, a_gang(8, gpu=1))[0] == Reason.NO_ROOM
-        assert wait(snapshot, a_gang(9, gpu=1))[0] == Reason.NEVER_FITS
+        assert wait(snapshot, a_gang(8, gpu=1))[0] == Reason.INSUFFICIENT_RESOURCES
+        assert wait(snapshot, a_gang(9, gpu=1))[0] == Reason.EXCEEDS_CLUSTER
 
     def test_unknown_resource(self):
         """A resource that no node has never fits."""
         reason, short = wait(RACKS, a_gang(1, more={"example.com/fpga": 1}))
 
-        assert (reason, short.demand, short.blocked) == (Reason.NEVER_FITS, "1 example.com/fpga", {"room": 6})
+        assert (reason, short.demand, short.blocked) == (
+            Reason.EXCEEDS_CLUSTER,
+            "1 example.com/fpga",
+            {"resources": 6},
+        )
 
     def test_no_nodes_at_all(self):
         """A cluster without nodes is called that: the gang's selector, its level and its size are not to blame."""
@@ -323,7 +327,7 @@ class TestAnswers:
 
         for gang in (a_gang(2, gpu=4), a_gang(2, gpu=4, level="rack", required=True)):
             reason, short = wait(empty, gang)
-            assert reason == Reason.NEVER_FITS
+            assert reason == Reason.EXCEEDS_CLUSTER
             assert str(short) == (
                 "needs 2 × 4 nvidia.com/gpu; room for 0 (the cluster has no nodes that Gangwright can see)"
             )
@@ -336,14 +340,16 @@ class TestAnswers:
 
         assert str(short) == (
             "needs 2 × 4 nvidia.com/gpu, 0.5 cpu, 2Gi memory in one rack; "
-            "best rack a0/a0-r0 has room for 1 (room rules out 3 nodes)"
+            "the best rack, a0/a0-r0, fits 1 now (3 node(s) had insufficient resources)"
         )
 
     def test_sentence_about_one_node(self):
         """One is not "1 nodes"."""
-        short = Shortfall(2, "1 nvidia.com/gpu", "rack", "", 1, {"cordon": 1, "room": 2})
+        short = Shortfall(2, "1 nvidia.com/gpu", "rack", "", 1, {"cordon": 1, "resources": 2})
 
-        assert str(short).endswith("room for 1 (cordon rules out 1 node, room rules out 2 nodes)")
+        assert str(short).endswith(
+            "fits 1 now (1 node(s) were cordoned, 2 node(s) had insufficient resources)"
+        )
 
     def test_level_by_another_name(self):
         """Levels are configuration: any label, any word, any number of them."""

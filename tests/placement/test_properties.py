@@ -192,25 +192,25 @@ def test_seated_whenever_possible(ledger, gang):
         assert isinstance(decision, Place) == (most >= gang.quorum)
     if isinstance(decision, Wait):
         assert decision.shortfall.best == (
-            most if decision.reason != Reason.NEVER_FITS else decision.shortfall.best
+            most if decision.reason != Reason.EXCEEDS_CLUSTER else decision.shortfall.best
         )
 
 
 @pytest.mark.slow
 @given(books(), gangs(most_roles=1))
 def test_never_fits_is_the_empty_cluster(ledger, gang):
-    """NeverFits is said exactly when the quorum does not fit the cluster without pods, cordons and bars."""
+    """ExceedsCluster is said exactly when the quorum does not fit the cluster without pods, cordons and bars."""
     gang = replace(gang, anchors=())
     assume(gang.quorum and not (gang.strategy is Strategy.SPREAD and gang.required))
     decision = decide(picture(ledger), gang)
-    assume(isinstance(decision, Wait) and decision.reason != Reason.NO_NODE_MATCHES)
+    assume(isinstance(decision, Wait) and decision.reason != Reason.NO_MATCHING_NODES)
     rooms = ledger.holds(gang, gang.roles[0].demand, empty=True)
     most = (
         max(ledger.by_domain(rooms, gang.level).values(), default=0) if gang.required else sum(rooms.values())
     )
 
-    assert (decision.reason == Reason.NEVER_FITS) == (most < gang.quorum)
-    if decision.reason == Reason.NEVER_FITS:
+    assert (decision.reason == Reason.EXCEEDS_CLUSTER) == (most < gang.quorum)
+    if decision.reason == Reason.EXCEEDS_CLUSTER:
         assert decision.shortfall.best == most
 
 

@@ -135,14 +135,14 @@ class TestPackRequired:
         snapshot = with_free(RACKS, GPU, {"a0-r0-n0": 0, "a0-r1-n0": 2, "a0-r2-n0": 1})
         reason, short = wait(snapshot, a_gang(8, gpu=1, required=True))
 
-        assert reason == Reason.NO_DOMAIN
+        assert reason == Reason.TOPOLOGY_UNSATISFIED
         assert (short.needed, short.demand, short.level, short.domain, short.best, short.blocked) == (
             8,
             "1 nvidia.com/gpu",
             "rack",
             "a0/a0-r1",
             6,
-            {"room": 1},
+            {"resources": 1},
         )
 
     def test_nodes_without_the_label_are_no_use(self):
@@ -150,7 +150,7 @@ class TestPackRequired:
         snapshot = a_snapshot([*some_nodes(racks=2, gpu=2), a_node("bare", gpu=8)])
         reason, short = wait(snapshot, a_gang(4, gpu=1, required=True))
 
-        assert reason == Reason.NEVER_FITS
+        assert reason == Reason.EXCEEDS_CLUSTER
         assert short.blocked == {"level": 1}
 
     def test_host(self):
@@ -161,14 +161,14 @@ class TestPackRequired:
                 with_free(RACKS, GPU, dict.fromkeys(RACKS.names, 3)),
                 a_gang(4, gpu=1, level="host", required=True),
             )[0]
-            == Reason.NO_DOMAIN
+            == Reason.TOPOLOGY_UNSATISFIED
         )
 
     def test_racks_of_one_name(self):
         """Racks of one name in two areas are two racks."""
         snapshot = a_snapshot([a_node(area, gpu=2, rack="r", area=area) for area in ("east", "west")])
 
-        assert wait(snapshot, a_gang(4, gpu=1, required=True))[0] == Reason.NEVER_FITS
+        assert wait(snapshot, a_gang(4, gpu=1, required=True))[0] == Reason.EXCEEDS_CLUSTER
 
 
 class TestSpread:
@@ -201,7 +201,7 @@ class TestSpread:
         snapshot = with_free(RACKS, GPU, {"a0-r0-n0": 1, "a0-r0-n1": 0})
         reason, short = wait(snapshot, a_gang(8, gpu=1, strategy="spread", required=True))
 
-        assert (reason, short.needed, short.best) == (Reason.NO_DOMAIN, 8, 5)
+        assert (reason, short.needed, short.best) == (Reason.TOPOLOGY_UNSATISFIED, 8, 5)
         assert len(place(snapshot, a_gang(5, gpu=1, strategy="spread", required=True)).seats) == 5
 
     def test_required_over_full_domains_too(self):
@@ -209,7 +209,10 @@ class TestSpread:
         snapshot = with_free(RACKS, GPU, {"a0-r0-n0": 0, "a0-r0-n1": 0})
 
         assert len(place(snapshot, a_gang(2, gpu=1, strategy="spread", required=True)).seats) == 2
-        assert wait(snapshot, a_gang(3, gpu=1, strategy="spread", required=True))[0] == Reason.NO_DOMAIN
+        assert (
+            wait(snapshot, a_gang(3, gpu=1, strategy="spread", required=True))[0]
+            == Reason.TOPOLOGY_UNSATISFIED
+        )
 
     def test_domains_that_could_never_hold_one_do_not_count(self):
         """Racks that the selector, a cordon or their size rules out are not waited for."""
@@ -229,7 +232,7 @@ class TestSpread:
         """A gang that could not sit evenly in the empty cluster never fits."""
         snapshot = a_snapshot([a_node("a", gpu=1, rack="a"), a_node("b", gpu=8, rack="b")])
 
-        assert wait(snapshot, a_gang(5, gpu=1, strategy="spread", required=True))[0] == Reason.NEVER_FITS
+        assert wait(snapshot, a_gang(5, gpu=1, strategy="spread", required=True))[0] == Reason.EXCEEDS_CLUSTER
         assert per_node(place(snapshot, a_gang(5, gpu=1, strategy="spread"))) == {"a": 1, "b": 4}
 
     def test_nodes_without_the_label_come_last(self):
@@ -237,7 +240,7 @@ class TestSpread:
         snapshot = a_snapshot([*some_nodes(racks=2, gpu=2), a_node("bare", gpu=8)])
 
         assert per_node(place(snapshot, a_gang(5, gpu=1, strategy="spread")))["bare"] == 1
-        assert wait(snapshot, a_gang(5, gpu=1, strategy="spread", required=True))[0] == Reason.NEVER_FITS
+        assert wait(snapshot, a_gang(5, gpu=1, strategy="spread", required=True))[0] == Reason.EXCEEDS_CLUSTER
 
     def test_level_that_no_node_has(self):
         """Where nobody has any label, members are spread over single nodes."""
@@ -297,7 +300,7 @@ class TestAligned:
         gang = a_gang(7, gpu=1, strategy="cosine", required=True)
 
         assert per_domain(snapshot, place(snapshot, gang), "rack") == {"a0/a0-r1": 7}
-        assert wait(snapshot, a_gang(9, gpu=1, strategy="cosine", required=True))[0] == Reason.NEVER_FITS
+        assert wait(snapshot, a_gang(9, gpu=1, strategy="cosine", required=True))[0] == Reason.EXCEEDS_CLUSTER
 
     def test_fewest_racks_when_none_holds_all(self):
         """A gang that no rack holds spans as few racks as by pack."""
@@ -322,5 +325,5 @@ def test_gangs_that_meet_never_half_sit():
     """Eight GPUs, gangs of four: two sit, the third waits, and none sits in part."""
     half = with_free(a_cluster(nodes=2, gpu=4), GPU, {"a0-r0-n0": 2, "a0-r0-n1": 1})
 
-    assert wait(half, a_gang(4, gpu=1))[0] == Reason.NO_ROOM
+    assert wait(half, a_gang(4, gpu=1))[0] == Reason.INSUFFICIENT_RESOURCES
     assert decide(half, a_gang(3, gpu=1)).seats.keys() == {"pod-0", "pod-1", "pod-2"}

@@ -91,4 +91,4 @@ def test_a_gang_that_is_only_thought_of():
     judged = judge(document, more)
 
     assert judged.seats(FIRST) is not None
-    assert judged.decision(SECOND).reason is Reason.NO_ROOM
+    assert judged.decision(SECOND).reason is Reason.INSUFFICIENT_RESOURCES

@@ -80,7 +80,7 @@ def test_gangs_are_shown_by_state_and_reason():
     world.sees(*(ev.PodGone(Uid(f"u{i}"), PodKey("team", f"g-{i}")) for i in range(2)))
 
     assert gathering[1] == "MissingMembers"
-    assert waiting[1] == "NeverFits"
+    assert waiting[1] == "ExceedsCluster"
     assert waiting[0] != gathering[0]
     assert world.gangs() == {}
 
@@ -135,15 +135,15 @@ def test_counters_grow_by_what_is_new():
     """Refreshing again counts nothing again; each reason and cause counts for itself."""
     world = World()
     tally = world.engine.ledger.counters
-    tally.decisions["NoRoom"] += 2
+    tally.decisions["InsufficientResources"] += 2
     tally.pins_broken["refused"] += 1
     tally.reseats += 3
     world.gauges.refresh(0.0)
-    tally.decisions["NoRoom"] += 1
+    tally.decisions["InsufficientResources"] += 1
     tally.reseats += 1
 
-    assert world.shows("decisions_total", reason="NoRoom") == 3
-    assert world.shows("decisions_total", reason="NoRoom") == 3
+    assert world.shows("decisions_total", reason="InsufficientResources") == 3
+    assert world.shows("decisions_total", reason="InsufficientResources") == 3
     assert world.shows("pins_broken_total", cause="refused") == 1
     assert world.shows("reseats_total") == 4
 

@@ -62,7 +62,7 @@ def test_what_alerts_and_panels_ask_for_is_there() -> None:
     assert value(serve, "effects_total", effect="Evict", result="forbidden") == 0
     assert value(serve, "victims_refused_total", kind="disruption-budget") == 0
     assert value(serve, "pins_broken_total", cause="node-gone") == 0
-    assert value(serve, "decisions_total", reason="NoRoom") == 0
+    assert value(serve, "decisions_total", reason="InsufficientResources") == 0
     assert value(master, "elastic_writes_total", what="start", result="forbidden") == 0
 
 

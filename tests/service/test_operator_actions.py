@@ -57,7 +57,7 @@ async def test_a_gang_without_room_is_told_when_it_will_have_some(full):
     """The figures of what it lacks, and the time from which room would be kept for it."""
     said = await an_operator(full).simulate(thinks_of(full, 8, gpu=1))
 
-    assert (said.reason, dict(said.seats)) == (Reason.NO_ROOM, {})
+    assert (said.reason, dict(said.seats)) == (Reason.INSUFFICIENT_RESOURCES, {})
     assert (said.shortfall.needed, said.shortfall.best) == (8, 4)
     assert str(said.shortfall) in said.message
     assert said.start.middle == full.record("runs").observed.since + 60.0
@@ -67,7 +67,7 @@ async def test_a_gang_that_matters_more_is_told_whom_it_costs(full):
     """The seats are its own once those have left who are named."""
     said = await an_operator(full).simulate(thinks_of(full, 8, gpu=1, priority=10))
 
-    assert said.reason is Reason.MAKING_ROOM
+    assert said.reason is Reason.WAITING_FOR_PREEMPTION
     assert len(said.seats) == 8
     assert [unit.gang.name for unit in said.victims] == ["runs"]
     assert said.message == "gang would preempt 4 pods, and start when all of them have left"
@@ -81,19 +81,19 @@ async def test_what_is_not_modelled_is_no_yes(full, count, priority):
     """There is room by what the planner models: what it does not model decides, so it cannot be told, and by which
     field. No seat is named, and no victim.
     """
-    pods = [replace(pod, unmodelled=(ANTI,)) for pod in thinks_of(full, count, gpu=1, priority=priority)]
+    pods = [replace(pod, unmodeled=(ANTI,)) for pod in thinks_of(full, count, gpu=1, priority=priority)]
 
     said = await an_operator(full).simulate(pods)
 
-    assert (said.reason, said.seats, said.victims) == (Reason.UNMODELLED, {}, ())
+    assert (said.reason, said.seats, said.victims) == (Reason.UNSUPPORTED_FIELD, {}, ())
     assert said.message.startswith(f"cannot tell: {ANTI}: ")
 
 
 async def test_what_is_not_modelled_changes_no_no(full):
     """A gang without room waits, whatever else its pods ask for."""
-    pods = [replace(pod, unmodelled=(ANTI,)) for pod in thinks_of(full, 8, gpu=1)]
+    pods = [replace(pod, unmodeled=(ANTI,)) for pod in thinks_of(full, 8, gpu=1)]
 
-    assert (await an_operator(full).simulate(pods)).reason is Reason.NO_ROOM
+    assert (await an_operator(full).simulate(pods)).reason is Reason.INSUFFICIENT_RESOURCES
 
 
 async def test_more_of_a_gang_that_has_its_quorum():
@@ -106,7 +106,7 @@ async def test_more_of_a_gang_that_has_its_quorum():
 
     said = await an_operator(world).simulate(thought_of(more, world.now))
 
-    assert (said.reason, said.seats) == (Reason.NO_ROOM, {})
+    assert (said.reason, said.seats) == (Reason.INSUFFICIENT_RESOURCES, {})
     assert "has its quorum" in said.message
 
 
@@ -116,7 +116,7 @@ async def test_a_gang_over_its_ceiling_is_told_the_ceiling():
 
     said = await an_operator(world).simulate(thinks_of(world, 3, gpu=1))
 
-    assert said.reason is Reason.OVER_CEILING
+    assert said.reason is Reason.QUOTA_EXCEEDED
     assert "3" in said.message
     assert "2" in said.message
 
@@ -139,7 +139,7 @@ async def test_without_reservations_no_time_is_told():
 
     said = await an_operator(world).simulate(thinks_of(world, 2, gpu=1))
 
-    assert (said.reason, said.start) == (Reason.NO_ROOM, None)
+    assert (said.reason, said.start) == (Reason.INSUFFICIENT_RESOURCES, None)
 
 
 async def test_a_dry_run_leaves_no_trace(full):

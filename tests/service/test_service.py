@@ -212,7 +212,7 @@ async def test_a_gang_at_which_the_planner_fails_is_refused(
     told = [effect for effect in await world.until(Announce, 1) if effect.gang == GANG]
 
     assert ungated.gang == other
-    assert told[0].reason is Reason.INVALID
+    assert told[0].reason is Reason.INVALID_SPEC
     assert FAILED in told[0].message
     assert world.engine.away is None
     assert [fault.gang for fault in faults] == [GANG]
@@ -240,8 +240,8 @@ async def test_a_stale_picture_answers_nothing(world: World):
     world.sees(*nodes(1), a_member(0, of=1))
     world.silence = 11.0
 
-    assert world.service.filter(a_call()) == Failed(Reason.NOT_SYNCED)
-    assert world.service.filter(a_call(scheduler="other")) == Allowed(("n0000",), Reason.FOREIGN)
+    assert world.service.filter(a_call()) == Failed(Reason.CACHE_NOT_SYNCED)
+    assert world.service.filter(a_call(scheduler="other")) == Allowed(("n0000",), Reason.OTHER_SCHEDULER)
 
 
 async def test_nothing_is_planned_by_a_stale_picture(world: World):
@@ -312,7 +312,7 @@ async def test_a_lease_that_is_taken_again_is_acted_on_again(world: World):
     world.sees(*(a_member(i, of=4) for i in range(4)))
     await asyncio.sleep(0.1)
     assert world.written.effects == []
-    assert world.service.filter(a_call()) == Failed(Reason.NOT_SYNCED)
+    assert world.service.filter(a_call()) == Failed(Reason.CACHE_NOT_SYNCED)
     assert not world.service.engine.ledger.ready, "gauges and the status API say so"
 
     world.acting = True
@@ -378,7 +378,7 @@ async def test_what_is_seen_after_the_lease_ended_is_not_acted_upon():
     await asyncio.sleep(0.05)
 
     assert world.engine.ledger.looks == looks
-    assert world.service.filter(a_call()) == Failed(Reason.NOT_SYNCED)
+    assert world.service.filter(a_call()) == Failed(Reason.CACHE_NOT_SYNCED)
 
 
 async def test_preempt_keeps_members_of_gangs_from_preempting(world: World):

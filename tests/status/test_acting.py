@@ -67,26 +67,26 @@ async def test_what_would_be_refused_is_an_answer(acting, operator, pods, text):
     answer = await acting.do("/v1/simulate", ADMIN, {"pods": pods})
 
     assert answer.status == 200
-    assert (answer.json["starts"], answer.json["reason"]) == (False, "Invalid")
+    assert (answer.json["starts"], answer.json["reason"]) == (False, "InvalidSpec")
     assert text in answer.json["message"]
     assert operator.asked == []
 
 
 async def test_what_cannot_be_told_is_no_start(acting, operator):
     """A dry run that the planner cannot answer says so by its reason, and names the field."""
-    said = Trial(Reason.UNMODELLED, cannot_tell(["spec.affinity.podAntiAffinity"]))
+    said = Trial(Reason.UNSUPPORTED_FIELD, cannot_tell(["spec.affinity.podAntiAffinity"]))
     operator.simulate = lambda _pods: asyncio.sleep(0, said)
 
     answer = (await acting.do("/v1/simulate", ADMIN, {"pods": [{"pod": POD}]})).json
 
-    assert (answer["starts"], answer["reason"], answer["seats"]) == (False, "Unmodelled", [])
+    assert (answer["starts"], answer["reason"], answer["seats"]) == (False, "UnsupportedField", [])
     assert "spec.affinity.podAntiAffinity" in answer["message"]
 
 
 @pytest.mark.parametrize(
-    ("name", "unmodelled"), [("bound", ()), ("unknown", ("spec.volumes: a claim does not exist yet",))]
+    ("name", "unmodeled"), [("bound", ()), ("unknown", ("spec.volumes: a claim does not exist yet",))]
 )
-async def test_claims_are_known_to_a_dry_run(reviewing, operator, name, unmodelled):
+async def test_claims_are_known_to_a_dry_run(reviewing, operator, name, unmodeled):
     """A claim that is bound ties the pod to the nodes of its volume, as it does when the pod has come."""
     volumes = Volumes()
     volumes.see_volume(api.PersistentVolume(metadata=api.Meta(name="disk")))
@@ -103,7 +103,7 @@ async def test_claims_are_known_to_a_dry_run(reviewing, operator, name, unmodell
         await running.do("/v1/simulate", ADMIN, {"namespace": "team-a", "pods": [{"pod": pod}]})
 
     ((_, (tried,)),) = operator.asked
-    assert tried.unmodelled == unmodelled
+    assert tried.unmodeled == unmodeled
 
 
 async def test_trying_out_needs_the_right_to_create_pods(acting, operator):

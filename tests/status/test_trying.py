@@ -37,7 +37,7 @@ def gate(operator, reviewing):
         operator.most = max(operator.most, operator.now)
         await operator.gate.wait()
         operator.now -= 1
-        return Trial(Reason.NO_ROOM, "no room")
+        return Trial(Reason.INSUFFICIENT_RESOURCES, "no room")
 
     operator.simulate = simulate
     return operator
@@ -288,7 +288,7 @@ async def test_the_loop_turns_while_pods_are_read(acting, operator, monkeypatch)
 
     async def simulate(pods):
         seen.append(turns[0])
-        return Trial(Reason.NO_ROOM, "no room")
+        return Trial(Reason.INSUFFICIENT_RESOURCES, "no room")
 
     monkeypatch.setattr(trials, "bounded", begins)
     operator.simulate = simulate

@@ -53,7 +53,7 @@ def test_a_waiting_gang_says_what_it_lacks(world):
     """Reason, numbers, wait and members of a gang that no rack can hold."""
     huge = by_name(listed(world).gangs)["huge"]
 
-    assert huge.reason == Reason.NO_ROOM
+    assert huge.reason == Reason.INSUFFICIENT_RESOURCES
     assert huge.message.startswith(TEXT[Reason(huge.reason)])
     assert "12 ×" in huge.message
     assert huge.wait_seconds == pytest.approx(30, abs=2)
@@ -238,7 +238,7 @@ def test_who_is_leaving_for_a_gang_is_told():
 
     assert (detail.gang.state, detail.gang.reason, detail.plan.step) == (
         "freeing",
-        Reason.MAKING_ROOM,
+        Reason.WAITING_FOR_PREEMPTION,
         "free",
     )
     assert {(row.namespace, row.pod, row.way) for row in detail.leaving} == {
@@ -343,13 +343,13 @@ def test_who_waits_in_vain_has_neither_place_nor_forecast():
     )
 
     assert [(row.name, row.position, row.reason, row.forecast is None) for row in rows] == [
-        ("waits", 1, Reason.NO_ROOM, False),
-        ("huge", None, Reason.NEVER_FITS, True),
-        ("greedy", None, Reason.OVER_CEILING, True),
+        ("waits", 1, Reason.INSUFFICIENT_RESOURCES, False),
+        ("huge", None, Reason.EXCEEDS_CLUSTER, True),
+        ("greedy", None, Reason.QUOTA_EXCEEDED, True),
     ]
     assert (greedy.gang.position, greedy.gang.forecast) == (None, None)
     assert greedy.gang.message == (
-        "gang would take its namespace above its ceiling: needs 5 of nvidia.com/gpu; the ceiling is 4, "
+        "The gang would exceed its namespace's ceiling: needs 5 of nvidia.com/gpu; the ceiling is 4, "
         "so waiting does not help"
     )
 
@@ -386,8 +386,8 @@ def test_a_gang_that_is_over_leaves_the_lists_and_is_told_how_it_ended():
 
     assert [row.name for row in rows] == ["runs"]
     assert sum(cluster.gangs.values()) == 1
-    assert (told.state, told.reason) == ("over", Reason.ENDED)
-    assert told.message == "all pods of the gang have ended: 2 succeeded, 1 failed"
+    assert (told.state, told.reason) == ("over", Reason.FINISHED)
+    assert told.message == "All pods of the gang have finished: 2 succeeded, 1 failed"
     assert (told.members.present, told.members.needed, told.members.bound) == (0, 3, 2)
 
 
@@ -446,7 +446,11 @@ def test_the_gang_that_waits_for_its_victims_is_named_to_those_behind():
         for sight in (EVERYTHING, Sight(frozenset({"default"}), ALIAS))
     )
 
-    assert (told.gang.reason, told.behind.namespace, told.behind.gang) == (Reason.NO_ROOM, "team-b", "high")
+    assert (told.gang.reason, told.behind.namespace, told.behind.gang) == (
+        Reason.INSUFFICIENT_RESOURCES,
+        "team-b",
+        "high",
+    )
     assert 10 <= told.behind.start <= own.now
     assert (blind.behind.namespace, blind.behind.gang, blind.behind.id) == (None, None, told.behind.id)
     assert gang_views.detail(own.engine, high, EVERYTHING, own.now).behind is None

@@ -198,7 +198,7 @@ async def test_two_gangs_of_which_each_needs_every_node_to_itself(cluster: Clust
     (whole,) = {name.rpartition("-")[0] for name in bound(found)}
     waits = {"one": "other", "other": "one"}[whole]
 
-    said = await cluster.told(waits, "NoRoom")
+    said = await cluster.told(waits, "InsufficientResources")
     assert "3 node(s) didn't match pod anti-affinity rules" in said
     assert (len(await cluster.bound(whole)), await cluster.bound(waits)) == (3, {})
     for name in (whole, waits):

@@ -41,9 +41,9 @@ async def test_wrong_word(cluster: Cluster, word: str, value: str, remedy: str):
     said = {"min_members": 4, word.replace("-", "_"): value}
     await cluster.submit(*(pod(f"bad-{n}", gang="bad", **said) for n in range(4)), *gang("good", 4))
 
-    message = await cluster.told("bad", "Invalid")
+    message = await cluster.told("bad", "InvalidSpec")
 
-    assert message.startswith(f"gang's annotations are not valid: gangwright.io/{word}: ")
+    assert message.startswith(f"The gang's labels or annotations are invalid: gangwright.io/{word}: ")
     assert remedy in message
     assert len(message) < 1000
     assert message.isprintable()
@@ -56,7 +56,7 @@ async def test_quorum_above_the_size(cluster: Cluster):
     await cluster.nodes(EIGHT_GPUS)
     await cluster.submit(*gang("vain", 2, min_members=4, members=2))
 
-    message = await cluster.told("vain", "Invalid")
+    message = await cluster.told("vain", "InvalidSpec")
 
     assert "gangwright.io/min-members: '4': write at most the 2 of gangwright.io/members" in message
 
@@ -66,7 +66,7 @@ async def test_members_that_never_come(cluster: Cluster):
     await cluster.nodes(EIGHT_GPUS)
     await cluster.submit(*gang("three", 3, min_members=4))
 
-    assert (await cluster.told("three", "MissingMembers")).endswith("3 of 4 are there")
+    assert (await cluster.told("three", "MissingMembers")).endswith("3 of 4 exist")
     await cluster.nothing_held()
     await cluster.submit(*gang("whole", 8))
     await cluster.seated("whole", 8)
@@ -121,8 +121,8 @@ async def test_gang_larger_than_the_cluster(cluster: Cluster):
     await cluster.nodes(EIGHT_GPUS)
     await cluster.submit(*gang("huge", 9))
 
-    assert "gang does not fit the empty cluster: needs 9 × 1 nvidia.com/gpu" in await cluster.told(
-        "huge", "NeverFits"
+    assert "The gang can't fit even in an empty cluster: needs 9 × 1 nvidia.com/gpu" in await cluster.told(
+        "huge", "ExceedsCluster"
     )
 
     await cluster.submit(*gang("small", 4))
@@ -140,7 +140,7 @@ async def test_absurd_demand(cluster: Cluster):
     )
 
     await cluster.seated("nothing", 1)
-    assert "spec.containers.resources: 'more than" in await cluster.told("endless", "Invalid")
+    assert "spec.containers.resources: 'more than" in await cluster.told("endless", "InvalidSpec")
 
 
 async def test_gate_removed_by_its_user(cluster: Cluster, alice: Client):
@@ -154,7 +154,9 @@ async def test_gate_removed_by_its_user(cluster: Cluster, alice: Client):
     # kube-scheduler may have seen that the gate is gone before we have: then it was told of a gate first.
     await cluster.until(
         "eager",
-        lambda pods: all("gang waits for its members" in str(kube_scheduler_says(own)) for own in pods),
+        lambda pods: all(
+            "Waiting for members to be created" in str(kube_scheduler_says(own)) for own in pods
+        ),
     )
     await cluster.gone_by()
     assert await cluster.bound("eager") == {}

@@ -30,7 +30,7 @@ async def test_who_runs_and_who_waits(cluster: Cluster):
     await cluster.submit(*gang("runs", 2, gpus=8))
     await cluster.running("runs", 2)
     await cluster.submit(*gang("waits", 3, gpus=8))
-    told = await cluster.told("waits", "NoRoom")
+    told = await cluster.told("waits", "InsufficientResources")
 
     rows = (await gangwright(cluster, "list", "--offline", "-n", cluster.namespace, "-o", "json")).json
     queue = (await gangwright(cluster, "queue", "--offline", "-o", "json")).json
@@ -83,7 +83,7 @@ async def test_a_dry_run_comes_true(cluster: Cluster, tmp_path):
     assert (again.code, again.json[0]["answer"]) == (0, "runs")
     assert again.json[0]["seats"] == await cluster.bound("train")
     refused = await gangwright(cluster, "simulate", "--offline", "-f", str(other), "-n", cluster.namespace)
-    assert (refused.code, "NoRoom" in refused.out) == (1, True)
+    assert (refused.code, "InsufficientResources" in refused.out) == (1, True)
 
 
 async def test_a_wrong_job_is_not_submitted(cluster: Cluster, tmp_path):
@@ -123,7 +123,7 @@ async def test_a_snapshot_is_decided_alike(cluster: Cluster, tmp_path):
     await cluster.submit(*gang("runs", 2, gpus=8))
     await cluster.running("runs", 2)
     await cluster.submit(*gang("waits", 3, gpus=8))
-    await cluster.told("waits", "NoRoom")
+    await cluster.told("waits", "InsufficientResources")
     taken, hidden = tmp_path / "s.json", tmp_path / "hidden.json"
     taken.write_text((await gangwright(cluster, "snapshot")).out)
     hidden.write_text((await gangwright(cluster, "snapshot", "--redact")).out)

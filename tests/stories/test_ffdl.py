@@ -53,8 +53,8 @@ async def test_with_gangwright_two_run_and_two_wait(cluster: Cluster, seed: int)
 
     running, waiting = await halves(cluster)
     for job in waiting:
-        assert (await cluster.told(job, "NoRoom")).startswith(
-            "gang waits for room: needs 4 × 1 nvidia.com/gpu"
+        assert (await cluster.told(job, "InsufficientResources")).startswith(
+            "Insufficient resources: needs 4 × 1 nvidia.com/gpu"
         )
     for job in running:
         await (cluster.complete if chance.random() < 0.5 else cluster.remove)(job)

@@ -95,7 +95,7 @@ def rolled_back(pods):
 
 
 def partly_bound(pods):
-    return any(said(own, "PartlyBound") for own in pods)
+    return any(said(own, "PartiallyBound") for own in pods)
 
 
 @pytest.mark.parametrize("evictions", [1, 3])

@@ -90,7 +90,7 @@ async def test_a_gang_is_followed_to_its_end(cluster: Cluster, kubelet: Kubelet,
     for node in kubelet.nodes:
         await cluster.cordon(node)
     await cluster.submit(*gang("train", 2, **writing(script)))
-    await cluster.told("train", "NoRoom")
+    await cluster.told("train", "InsufficientResources")
 
     following = asyncio.create_task(jane.says("logs", "train", "-f"))
     for node in kubelet.nodes:
@@ -164,7 +164,7 @@ async def test_the_service_is_reached_in_its_pod(
 ):
     """Whoever has the role gangwright-view needs no address: the port is forwarded, and the service knows who asks."""
     await cluster.submit(*gang("large", 9))
-    await cluster.told("large", "NeverFits")
+    await cluster.told("large", "ExceedsCluster")
 
     refused = await jane.says("list", "--server", "pod")
     plane.apply([binding("looks-on", "view", "jane", cluster.namespace, inside=NAMESPACE)])
@@ -180,5 +180,5 @@ async def test_the_service_is_reached_in_its_pod(
             True,
         ), said
     assert (listed.code, listed.err) == (0, "")
-    assert [(row["GANG"], row["REASON"]) for row in listed.rows] == [("large", "NeverFits")]
+    assert [(row["GANG"], row["REASON"]) for row in listed.rows] == [("large", "ExceedsCluster")]
     assert (drained.code, "you may not patch nodes" in drained.err) == (2, True)

@@ -26,23 +26,23 @@ async def test_required_rack_waits_for_room_in_one_rack(cluster: Cluster):
     await cluster.seated("tenants", 3)
     await cluster.submit(*gang("wide", 8, gpus=4, level="rack", level_required=True))
 
-    message = await cluster.told("wide", "NoDomain")
+    message = await cluster.told("wide", "TopologyUnsatisfied")
 
     assert "needs 8 × 4 nvidia.com/gpu, 1 cpu in one rack" in message
     assert "best rack big-a0/big-r00 has room for 5" in message
     assert await cluster.bound("wide") == {}
-    await cluster.until("wide", lambda pods: all(said(own, "NoDomain") for own in pods))
+    await cluster.until("wide", lambda pods: all(said(own, "TopologyUnsatisfied") for own in pods))
     (event,) = [
         own
         for own in await watches.until(cluster.api, where("events", cluster.namespace), counted)
-        if own["reason"] == "NoDomain" and own["regarding"]["kind"] == "Pod"
+        if own["reason"] == "TopologyUnsatisfied" and own["regarding"]["kind"] == "Pod"
     ]
     first, *others = sorted(
         (f"wide-{n}" for n in range(8)), key=lambda name: name != event["regarding"]["name"]
     )
     kubectl = cluster.gangwright.plane.kubectl
     shown = [kubectl("describe", "pod", "-n", cluster.namespace, name) for name in (first, others[-1])]
-    assert re.search(r"NoDomain +.*\(x\d+ over", shown[0])
+    assert re.search(r"TopologyUnsatisfied +.*\(x\d+ over", shown[0])
     assert re.search(r"gangwright.io/Seated +False", shown[1])
 
     await cluster.remove("tenants")
@@ -53,7 +53,7 @@ async def test_required_rack_waits_for_room_in_one_rack(cluster: Cluster):
 
 def counted(events: Iterable[Object]) -> bool:
     """The notice was said twice."""
-    return any(own["reason"] == "NoDomain" and own.get("series") for own in events)
+    return any(own["reason"] == "TopologyUnsatisfied" and own.get("series") for own in events)
 
 
 def on(node: str):
@@ -66,7 +66,7 @@ async def test_rack_that_is_too_small_for_ever(cluster: Cluster):
     await cluster.nodes(TWO_RACKS)
     await cluster.submit(*gang("wide", 5, gpus=4, level="rack", level_required=True))
 
-    message = await cluster.told("wide", "NeverFits")
+    message = await cluster.told("wide", "ExceedsCluster")
 
     assert "needs 5 × 4 nvidia.com/gpu" in message
     assert "in one rack" in message
@@ -148,7 +148,7 @@ async def test_nodes_without_a_rack(cluster: Cluster):
     assert sorted((await cluster.seated("racked", 2)).values()) == racked
 
     await cluster.submit(*gang("more", 2, gpus=4, level="rack", level_required=True))
-    await cluster.told("more", "NoDomain")
+    await cluster.told("more", "TopologyUnsatisfied")
     await cluster.submit(*gang("free", 2, gpus=4))
     assert set((await cluster.seated("free", 2)).values()) <= set(loose)
     assert await cluster.bound("more") == {}

@@ -92,7 +92,7 @@ async def test_the_moves_that_defrag_shows_make_room(cluster: Cluster, ask: Ask)
     await put(cluster, left, right, made_by("ReplicaSet", "left", 1, gpus=4))
     await put(cluster, right, left, made_by("ReplicaSet", "right", 2, gpus=2))
     await cluster.submit(*gang("large", 1, gpus=8))
-    await cluster.told("large", "NoRoom")
+    await cluster.told("large", "InsufficientResources")
     before = await places(cluster)
 
     by = ("--server", cluster.gangwright.status)
@@ -120,7 +120,7 @@ async def test_no_moves_are_shown_where_none_help(cluster: Cluster, ask: Ask):
     await cluster.submit(*gang("bare", 2, gpus=4, strategy="spread", level="host"))
     assert set((await cluster.running("bare", 2)).values()) == {left, right}
     await cluster.submit(*gang("large", 1, gpus=8))
-    await cluster.told("large", "NoRoom")
+    await cluster.told("large", "InsufficientResources")
 
     said = await ask("defrag", "--offline")
 

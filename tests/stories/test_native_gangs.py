@@ -77,7 +77,7 @@ async def test_both_kinds_of_gangs_share_the_nodes(cluster: Cluster) -> None:
     await seated(cluster, 6)
 
     await cluster.submit(*gang("ours", 4))
-    assert "needs 4 × 1 nvidia.com/gpu" in await cluster.told("ours", "NoRoom")
+    assert "needs 4 × 1 nvidia.com/gpu" in await cluster.told("ours", "InsufficientResources")
     assert await cluster.bound("ours") == {}
     await cluster.api.delete_all(where("pods", cluster.namespace), grace=0, labels=THEIRS)
     await cluster.seated("ours", 4)

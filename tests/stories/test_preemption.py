@@ -126,7 +126,7 @@ async def test_equal_priority_gives_no_way(cluster: Cluster, door: Proxy):
     await full(cluster)
     await cluster.submit(*gang("peer", 4))
 
-    await cluster.told("peer", "NoRoom")
+    await cluster.told("peer", "InsufficientResources")
     await cluster.gone_by()
     assert evicted(door) == []
 
@@ -137,7 +137,7 @@ async def test_a_class_that_never_preempts(cluster: Cluster, door: Proxy):
     """
     await full(cluster)
     await cluster.submit(*gang("polite", 4, spec=of("patient")))
-    await cluster.told("polite", "NoRoom")
+    await cluster.told("polite", "InsufficientResources")
     await cluster.submit(*gang("peer", 4))
     await cluster.gone_by()
     assert evicted(door) == []
@@ -172,7 +172,7 @@ async def test_budgets_are_read_before_a_pod_is_asked(cluster: Cluster, door: Pr
         await protect(cluster, name, maxUnavailable=allowed)
     await cluster.submit(*urgent("storm", 4))
 
-    assert "needs 4 ×" in await cluster.told("storm", "NoRoom")
+    assert "needs 4 ×" in await cluster.told("storm", "InsufficientResources")
     await cluster.gone_by()
     assert (evicted(door), refused(door)) == ([], 0)
     for name in ("first", "second"):
@@ -199,8 +199,8 @@ async def test_a_budget_that_never_allows(cluster: Cluster, door: Proxy, tune: T
     await tune({"gangs.timeout": "6s"})
     await protected_meanwhile(cluster, door, 4, maxUnavailable=0)
 
-    assert "4 pods are still there" in await cluster.told("storm", "MakingRoom")
-    assert "needs 4 ×" in await cluster.told("storm", "NoRoom")
+    assert "4 pods remain" in await cluster.told("storm", "WaitingForPreemption")
+    assert "needs 4 ×" in await cluster.told("storm", "InsufficientResources")
     await cluster.nothing_held()
     assert evicted(door) == []
     for name in ("first", "second"):
@@ -222,7 +222,7 @@ async def test_a_budget_that_takes_a_gang_apart(cluster: Cluster, door: Proxy):
         await cluster.running(name, 4)
     # What waits at the door goes through one by one, so another one may pass when the first is made again.
     assert len(evicted(door)) in {1, 2}
-    await cluster.told("storm", "NoRoom")
+    await cluster.told("storm", "InsufficientResources")
     await cluster.nothing_held()
 
 
@@ -286,7 +286,7 @@ async def test_the_preemptor_is_deleted_half_way(cluster: Cluster, door: Proxy, 
     for number in range(8):
         await cluster.running(f"single-{number}", 1)
     await cluster.submit(*urgent("storm", 4))
-    await cluster.told("storm", "MakingRoom")
+    await cluster.told("storm", "WaitingForPreemption")
     await asyncio.to_thread(door.until_written, lambda: len(evicted(door)) == 2)
     for name in evicted(door):
         told = await cluster.thing("pods", name, by_a_gang)
@@ -310,8 +310,8 @@ async def test_two_that_want_one_room(cluster: Cluster, door: Proxy):
     door.hold_after(2, of=EVICTION)
     await cluster.submit(*urgent("storm", 4), *urgent("flood", 4))
     await asyncio.to_thread(door.until_held)
-    (waits,) = {"storm", "flood"} - {await told_one(cluster, "MakingRoom", "storm", "flood")}
-    await cluster.told(waits, "NoRoom")
+    (waits,) = {"storm", "flood"} - {await told_one(cluster, "WaitingForPreemption", "storm", "flood")}
+    await cluster.told(waits, "InsufficientResources")
     door.open()
 
     (runs,) = {"storm", "flood"} - {waits}
@@ -365,11 +365,11 @@ async def test_a_victim_that_does_not_heed(cluster: Cluster, door: Proxy, kubele
     stubborn = await cluster.until("crew", lambda pods: len(pods) == 2)
 
     await cluster.submit(*gang("small", 2, expected_runtime="1s"))
-    await cluster.told("small", "NoRoom")
+    await cluster.told("small", "InsufficientResources")
     cluster.gangwright.kill()
     await asyncio.to_thread(cluster.gangwright.restart)
     await cluster.submit(*urgent("flood", 2))
-    await cluster.told("flood", "NoRoom")
+    await cluster.told("flood", "InsufficientResources")
     assert len(await cluster.bound("crew")) == 2
     assert await cluster.bound("storm") == {}
     for member in stubborn:

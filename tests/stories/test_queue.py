@@ -25,7 +25,7 @@ async def head_waits(cluster: Cluster) -> None:
     await cluster.submit(*gang("runs", 4, expected_runtime="10m"))
     await cluster.running("runs", 4)
     await cluster.submit(*gang("head", 8, expected_runtime="1h"))
-    await cluster.told("head", "NoRoom")
+    await cluster.told("head", "InsufficientResources")
 
 
 def small(name: str, runtime: str) -> list[Object]:
@@ -38,7 +38,7 @@ async def test_short_gangs_pass_and_long_ones_do_not(cluster: Cluster):
     """
     await head_waits(cluster)
     await cluster.submit(*small("long", "5h"))
-    await cluster.told("long", "Reserved")
+    await cluster.told("long", "CapacityReserved")
     await cluster.submit(*small("short", "1m"))
 
     await cluster.running("short", 2)
@@ -88,9 +88,9 @@ async def test_orders(cluster: Cluster, tune: Tune, settings: dict[str, object],
     await cluster.submit(*gang("runs", 8))
     await cluster.running("runs", 8)
     await cluster.submit(*gang("older", 8, expected_runtime="5h"))
-    await cluster.told("older", "NoRoom")
+    await cluster.told("older", "InsufficientResources")
     await cluster.submit(*gang("shorter", 8, expected_runtime="1m"))
-    await cluster.told("shorter", "NoRoom")
+    await cluster.told("shorter", "InsufficientResources")
     await cluster.complete("runs")
 
     (second,) = {"older", "shorter"} - {first}
@@ -105,7 +105,7 @@ async def test_a_duration_that_does_not_parse(cluster: Cluster):
     await cluster.nodes(EIGHT)
     await cluster.submit(*gang("sometime", 2, expected_runtime="soon"))
 
-    message = await cluster.told("sometime", "Invalid")
+    message = await cluster.told("sometime", "InvalidSpec")
     assert "gangwright.io/expected-runtime: 'soon'" in message
     assert "90s, 5m or 1h30m" in message
     assert await cluster.bound("sometime") == {}
@@ -146,14 +146,14 @@ async def test_a_class_that_is_deleted_meanwhile(cluster: Cluster):
     for name in ("less", "more"):
         await cluster.running(name, 4)
     await cluster.submit(*gang("older", 4))
-    await cluster.told("older", "NoRoom")
+    await cluster.told("older", "InsufficientResources")
     made = await cluster.api.create(
         where("priorityclasses"), {"metadata": {"generateName": "fleeting-"}, "value": 500}
     )
     fleeting: str = made["metadata"]["name"]
     await admitted(cluster, of(fleeting))
     await cluster.submit(*gang("late", 8, spec=of(fleeting)))
-    await cluster.told("late", "NoRoom")
+    await cluster.told("late", "InsufficientResources")
     await cluster.api.delete(where("priorityclasses", name=fleeting))
     await cluster.complete("more")
 

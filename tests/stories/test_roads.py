@@ -118,7 +118,7 @@ async def test_waiting_costs_nothing(cluster: Cluster):
     await cluster.nodes(Fleet(racks=1, nodes_per_rack=1, gpus=4))
     for name in ("one", "two", "three"):
         await cluster.submit(*gang(name, 8))
-        await cluster.told(name, "NeverFits")
+        await cluster.told(name, "ExceedsCluster")
     audit, asked = cluster.gangwright.plane.audit, await questions(cluster)
     since = audit.mark()
     await asyncio.sleep(1.5)  # far less than the distance of two equal events

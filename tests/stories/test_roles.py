@@ -22,7 +22,7 @@ async def test_every_role_must_be_complete(cluster: Cluster):
     await cluster.nodes(Fleet(racks=1, nodes_per_rack=2, gpus=4, cpu="8"))
     await cluster.submit(*(worker(number) for number in range(4)))
 
-    assert "4 of 5 are there" in await cluster.told("training", "MissingMembers")
+    assert "4 of 5 exist" in await cluster.told("training", "MissingMembers")
     assert await cluster.bound("training") == {}
 
     await cluster.submit(server())
@@ -35,7 +35,7 @@ async def test_a_role_that_fits_nowhere_keeps_all_back(cluster: Cluster):
     await cluster.nodes(Fleet(racks=1, nodes_per_rack=2, gpus=4, cpu="4"))
     await cluster.submit(server(), *(worker(number) for number in range(4)))
 
-    assert "needs 1 × 6 cpu" in await cluster.told("training", "NeverFits")
+    assert "needs 1 × 6 cpu" in await cluster.told("training", "ExceedsCluster")
     assert await cluster.bound("training") == {}
 
 
@@ -102,7 +102,7 @@ async def test_a_second_run_of_one_gang_name_waits_for_the_first(cluster: Cluste
         if name == "run-1":
             await cluster.running("nightly", 2)
 
-    assert "Job run-1;" in await cluster.told("nightly", "NameTaken")
+    assert "Job run-1;" in await cluster.told("nightly", "NameConflict")
     assert {name.rsplit("-", 1)[0] for name in await cluster.bound("nightly")} == {"run-1"}
 
     for member in await cluster.members("nightly"):

@@ -35,7 +35,7 @@ async def test_a_ceiling(cluster: Cluster, lodger: Cluster, tune: Tune):
     await cluster.running("first", 4)
     await cluster.submit(*gang("second", 2))
 
-    message = await cluster.told("second", "OverCeiling")
+    message = await cluster.told("second", "QuotaExceeded")
     assert f"needs 2 of {GPU}; 4 of at most 4 are in use" in message
     await lodger.submit(*gang("other", 4))
     await lodger.running("other", 4)
@@ -70,7 +70,7 @@ async def test_lent_room_is_taken_back(cluster: Cluster, lodger: Cluster, door: 
     stays = [name for name in ("borrows", "also") if len(bound(await lodger.members(name))) == 4]
     assert len(stays) == 1
     await cluster.submit(*gang("more", 4))
-    await cluster.told("more", "NoRoom")
+    await cluster.told("more", "InsufficientResources")
     await cluster.gone_by()
     assert len(evicted(door)) == 4
 
@@ -83,7 +83,7 @@ async def test_lent_room_is_taken_back_from_lower_priority_alone(
     await lent(cluster, lodger)
     await cluster.submit(*gang("owner", 4))
 
-    await cluster.told("owner", "NoRoom")
+    await cluster.told("owner", "InsufficientResources")
     await cluster.gone_by()
     assert evicted(door) == []
 
@@ -96,9 +96,9 @@ async def test_fair_turns(cluster: Cluster, lodger: Cluster, tune: Tune):
     await cluster.running("stays", 4)
     await cluster.running("ends", 4)
     await cluster.submit(*gang("older", 4))
-    await cluster.told("older", "NoRoom")
+    await cluster.told("older", "InsufficientResources")
     await lodger.submit(*gang("younger", 4))
-    await lodger.told("younger", "NoRoom")
+    await lodger.told("younger", "InsufficientResources")
 
     await cluster.complete("ends")
     await lodger.running("younger", 4)
@@ -111,7 +111,7 @@ async def test_shares_are_read_again(cluster: Cluster, tune: Tune):
     change = await tune({"queue.shares": low})
     await cluster.nodes(EIGHT)
     await cluster.submit(*gang("waits", 4))
-    await cluster.told("waits", "OverCeiling")
+    await cluster.told("waits", "QuotaExceeded")
     before = cluster.gangwright.extender.pid
     change({"queue.shares": high})
 

@@ -82,7 +82,7 @@ async def test_two_run_and_two_wait(cluster: Cluster):
     assert len(bound(pods)) == 2 * LEARNERS
 
     for job in waiting:
-        await cluster.told(job, "NoRoom")
+        await cluster.told(job, "InsufficientResources")
     await cluster.remove(running[0])
     await cluster.complete(running[1])
     for job in waiting:

@@ -56,7 +56,7 @@ async def test_the_service_tells_what_everybody_may_know(cluster: Cluster, ask: 
     await cluster.submit(*gang("runs", 2, gpus=8))
     await cluster.running("runs", 2)
     await cluster.submit(*gang("waits", 3, gpus=8))
-    await cluster.told("waits", "NoRoom")
+    await cluster.told("waits", "InsufficientResources")
 
     rows = (await ask("list", "-A", "-o", "json")).json
     table = await ask("list", "-A")
@@ -64,7 +64,7 @@ async def test_the_service_tells_what_everybody_may_know(cluster: Cluster, ask: 
     explained = await ask("explain", "waits", "-o", "json")
 
     assert named(rows, "runs")["state"] == "running"
-    assert named(queue, "waits")["reason"] == "NoRoom"
+    assert named(queue, "waits")["reason"] == "InsufficientResources"
     assert explained.json["shortfalls"][0]["needed"] == 3
     assert {row["name"] for row in rows} == {"runs", "waits", None}
     assert "(hidden)" in table.out

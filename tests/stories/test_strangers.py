@@ -15,8 +15,8 @@ async def test_use_of_strangers_counts(cluster: Cluster):
     await cluster.seated("others", 2)
     await cluster.submit(*gang("ours", 8))
 
-    assert (await cluster.told("ours", "NoRoom")).startswith(
-        "gang waits for room: needs 8 × 1 nvidia.com/gpu"
+    assert (await cluster.told("ours", "InsufficientResources")).startswith(
+        "Insufficient resources: needs 8 × 1 nvidia.com/gpu"
     )
 
     await cluster.remove("others")
@@ -31,7 +31,7 @@ async def test_strangers_are_not_members(cluster: Cluster):
         pod("stranger", gang="mixed", min_members=3, scheduler="default-scheduler"),
     )
 
-    assert "2 of 3 are there" in await cluster.told("mixed", "MissingMembers")
+    assert "2 of 3 exist" in await cluster.told("mixed", "MissingMembers")
 
     members = {own["metadata"]["name"]: own for own in await cluster.members("mixed")}
     assert list(await cluster.bound("mixed")) == ["stranger"]
@@ -43,7 +43,7 @@ async def test_pods_that_bring_their_node(cluster: Cluster):
     first, _ = await cluster.nodes(Fleet(racks=1, nodes_per_rack=2, gpus=4))
     await cluster.submit(pod("placed", gpus=4, spec={"nodeName": first}), *gang("ours", 8))
 
-    await cluster.told("ours", "NoRoom")
+    await cluster.told("ours", "InsufficientResources")
     placed = await cluster.thing("pods", "placed", lambda own: own["status"].get("phase") == "Running")
     assert GATE not in str(placed["spec"])
     assert await cluster.bound("ours") == {}

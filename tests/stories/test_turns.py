@@ -61,7 +61,7 @@ async def test_who_does_not_ask_for_it_keeps_its_place(cluster: Cluster, tune: T
     await cluster.submit(made_by("Job", "keeps", 2))
     first = await cluster.running("keeps", 2)
     await cluster.submit(job("waits"))
-    await cluster.told("waits", "NoRoom")
+    await cluster.told("waits", "InsufficientResources")
     await a_while(cluster, "6s")
 
     assert await cluster.bound("keeps") == first

@@ -181,7 +181,7 @@ def test_lines_without_a_kind_always_pass(out):
 
     for number in range(20):
         logger.info("placed", number=number)
-        logger.info("refused", kind=("filter", "NoRoom"))
+        logger.info("refused", kind=("filter", "InsufficientResources"))
 
     written = [line["event"] for line in lines(out)]
     assert written.count("placed") == 20
@@ -195,7 +195,7 @@ def test_debug_leaves_nothing_out(out):
     logger = structlog.get_logger()
 
     for _ in range(3 * log.BURST):
-        logger.info("refused", kind=("filter", "NoRoom"))
+        logger.info("refused", kind=("filter", "InsufficientResources"))
         logger.error("it failed")
 
     assert len(lines(out)) == 6 * log.BURST

@@ -111,7 +111,7 @@ def _unheard(s: State, now: float) -> None:
     silent = selectors.names([w for w in people if now - w.beat_at > s.limits.silent])
     said = f"no sign of life from {silent}; nobody is given up for that alone" if silent else ""
     if said and not s.health.unheard:
-        s.do(Tell("Warning", "MembersSilent", said))
+        s.do(Tell("Warning", "HeartbeatsMissing", said))
     s.health.unheard = said
 
 

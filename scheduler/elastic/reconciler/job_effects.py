@@ -1,7 +1,7 @@
 """What is to be done for one elastic job. Each effect may be repeated, and is done once.
 
 An effect that failed is not reported, it is asked for again as long as it is needed, with two exceptions: the API
-server's refusal of a new pod (`StartRefused`), and `Persist`, which the master tries until it stands, and answers with
+server's refusal of a new pod (`FailedCreate`), and `Persist`, which the master tries until it stands, and answers with
 `Persisted`.
 """
 

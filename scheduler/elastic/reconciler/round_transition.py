@@ -24,7 +24,7 @@ from scheduler.elastic.reconciler.round_triggers import FAILED, FRUITLESS, cause
 from scheduler.elastic.reconciler.status_report import status
 from scheduler.elastic.reconciler.worker import Worker
 
-STOPPED = {"lost", FAILED}
+STOPPED = {"WorkerLost", FAILED}
 """Causes with which nobody trains any more."""
 BEGINS = "started"
 """The cause of the first round."""

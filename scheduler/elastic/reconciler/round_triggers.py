@@ -16,7 +16,7 @@ from scheduler.elastic.reconciler.rank_assignment import choose, overdue
 from scheduler.elastic.reconciler.worker import Worker
 from scheduler.model.durations import doubled
 
-FAILED: Final = "failure"
+FAILED: Final = "CollectiveFailed"
 """The cause where members are back from a round whose collective could not be finished, and nobody is gone."""
 
 FRUITLESS: Final = 3
@@ -124,19 +124,19 @@ def _swapped_for(p: Picture, test: Callable[[Worker], bool]) -> bool:
 
 
 TABLE: Final[tuple[Cause, ...]] = (
-    Cause("ending", urgent=True, holds=_to_end),
-    Cause("lost", urgent=True, holds=_lost),
-    Cause("another training", urgent=True, holds=_next),
+    Cause("Shutdown", urgent=True, holds=_to_end),
+    Cause("WorkerLost", urgent=True, holds=_lost),
+    Cause("NextTraining", urgent=True, holds=_next),
     Cause(FAILED, urgent=True, holds=lambda p: _failed(p) and not resting(p)),
-    Cause("bounds", urgent=True, holds=lambda p: not selectors.allowed(p.s) and bool(p.wish)),
-    Cause("leaving", urgent=True, holds=lambda p: any(w.going for w in p.members)),
-    Cause("quorum", urgent=False, holds=lambda p: not p.s.rounds.record.ring and bool(p.wish)),
-    Cause("drained", urgent=False, holds=lambda p: _swapped_for(p, lambda w: w.node in p.s.doomed)),
-    Cause("straggler", urgent=False, holds=lambda p: _swapped_for(p, lambda w: w.uid == p.s.straggler.uid)),
-    Cause("grown", urgent=False, holds=lambda p: len(p.wish) > len(p.members)),
-    Cause("shrunk", urgent=False, holds=lambda p: 0 < len(p.wish) < len(p.members)),
-    Cause("replaced", urgent=False, holds=lambda p: bool(p.wish) and bool(p.dropped)),
-    Cause("schedule", urgent=False, holds=_stage),
+    Cause("BoundsChanged", urgent=True, holds=lambda p: not selectors.allowed(p.s) and bool(p.wish)),
+    Cause("WorkerLeaving", urgent=True, holds=lambda p: any(w.going for w in p.members)),
+    Cause("QuorumReached", urgent=False, holds=lambda p: not p.s.rounds.record.ring and bool(p.wish)),
+    Cause("NodeDrain", urgent=False, holds=lambda p: _swapped_for(p, lambda w: w.node in p.s.doomed)),
+    Cause("Straggler", urgent=False, holds=lambda p: _swapped_for(p, lambda w: w.uid == p.s.straggler.uid)),
+    Cause("ScaleUp", urgent=False, holds=lambda p: len(p.wish) > len(p.members)),
+    Cause("ScaleDown", urgent=False, holds=lambda p: 0 < len(p.wish) < len(p.members)),
+    Cause("WorkerReplaced", urgent=False, holds=lambda p: bool(p.wish) and bool(p.dropped)),
+    Cause("NextPhase", urgent=False, holds=_stage),
 )
 
 

@@ -119,7 +119,7 @@ def start_refused(s: State, event: StartRefused, now: float) -> None:
     if start is None:
         return
     if event.why != s.sizing.refusal:  # the status says it all the time
-        s.do(Tell("Warning", "StartRefused", f"the API server made no pod: {event.why}"))
+        s.do(Tell("Warning", "FailedCreate", f"the API server made no pod: {event.why}"))
     s.sizing.refusal = event.why
     start_backoff.failed_again(s, start.role, event.why, now, crowd=event.crowd)
 

@@ -214,12 +214,12 @@ def _epoch_told(s: State) -> dict[str, template_revision.Fact]:
     if later is None:
         return {}
     if not throughput.tells_no_epoch(s):
-        return {"EpochTold": (True, "EpochsCome", "")}
+        return {"EpochReported": (True, "EpochsReported", "")}
     message = (
         f"schedule[{later}] begins with epoch {schedule[later].epoch:g}, and the script tells of no epoch: "
         "call gangwright.epoch(done), or take the samples from gangwright.shard()"
     )
-    return {"EpochTold": (False, "NoEpoch", message)}
+    return {"EpochReported": (False, "NoEpochReported", message)}
 
 
 def _facts(s: State) -> dict[str, template_revision.Fact]:
@@ -230,13 +230,17 @@ def _facts(s: State) -> dict[str, template_revision.Fact]:
     trains = bool(s.rounds.record.ring) and not s.completion.over
     problems = "; ".join(map(str, s.problems))
     return {
-        "Accepted": (not problems, "InvalidSpec" if problems else "SpecRead", problems),
+        "Accepted": (not problems, "InvalidSpec" if problems else "ValidSpec", problems),
         "QuorumReady": (trains, now_phase.value, ended),
         "Resizing": (moving is not None, moving.cause if moving else "None", ""),
-        "MembersHeard": (not unheard, "NoBeats" if unheard else "BeatsCome", unheard),
-        "SetupRankStale": (bool(stale), "AskedAtSetup" if stale else "None", stale),
+        "HeartbeatsReceived": (
+            not unheard,
+            "HeartbeatsMissing" if unheard else "HeartbeatsReceived",
+            unheard,
+        ),
+        "SetupRankStale": (bool(stale), "ReadDuringSetup" if stale else "None", stale),
         "TemplateChanged": template_revision.fact(s),
-        "PodsSeen": (not s.blind, "WatchBroken" if s.blind else "WatchStands", _unseen(s)),
+        "PodWatchHealthy": (not s.blind, "WatchFailed" if s.blind else "WatchHealthy", _unseen(s)),
         checkpoints.FAILED: (bool(failed), checkpoints.FAILED if failed else "None", failed),
         "Suspended": (now_phase is Phase.SUSPENDED, now_phase.value, ""),
         "Complete": (now_phase is Phase.SUCCEEDED, now_phase.value, ended),

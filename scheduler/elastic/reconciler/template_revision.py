@@ -77,7 +77,7 @@ def fact(s: State) -> Fact:
     """The condition that an edit waits."""
     if s.template.edited is None or s.completion.over:
         return False, s.completion.over[0] if s.completion.over else "None", ""
-    return True, "WaitsForStart", _said(s)
+    return True, "PendingRestart", _said(s)
 
 
 def differing(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
@@ -125,4 +125,4 @@ def _take(s: State, edited: dict[str, Any]) -> None:
     worker_exits.forget(s)
     # The nodes of a gang that was lost just now may have been the reason.
     start_backoff.forget(s, nodes=not (s.rounds.record.ring or s.rounds.record.holding))
-    s.do(Tell("Normal", "TemplateTaken", said))
+    s.do(Tell("Normal", "TemplateApplied", said))

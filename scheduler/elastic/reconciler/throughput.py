@@ -19,7 +19,7 @@ LEAST = 0.001
 IDLE = "idle_s"
 """A value with this name is the member's own measure of its last pause, up to the end of the first step after it; finer
 than beats can tell."""
-DISTURBED = {"lost", "failure", "quorum"}
+DISTURBED = {"WorkerLost", "CollectiveFailed", "QuorumReached"}
 """Causes of a change whose pause says nothing of what one costs that is decided: it lasts until a silent peer is given
 up, or until there is room again for the quorum."""
 VALUES = 64
@@ -92,7 +92,7 @@ def _uses(s: State, uses: frozenset[str]) -> None:
     missing = [calls for calls, word in aside.items() if word not in uses]
     if first and missing and s.rounds.record.per_worker is not None:
         said = f"the script does not call {' nor '.join(missing)}: it keeps its own, and spec.batch is not applied to that"
-        s.do(Tell("Normal", "ScriptKeepsItsOwn", said))
+        s.do(Tell("Normal", "BatchNotApplied", said))
 
 
 def begun(s: State, former: Round) -> None:

@@ -1,6 +1,6 @@
 // Answers → elements. Every text goes in as text, so that no name can become HTML.
 
-import { amount, called, duration, forecast, hue, moment, percent, plural, short } from "./words.js";
+import { amount, called, duration, excluded, forecast, hue, moment, percent, plural, short } from "./words.js";
 
 /** An element. words: attributes; a function is a listener; null leaves one out. */
 export function make(tag, words = {}, ...inside) {
@@ -238,9 +238,7 @@ export function detail(found) {
   ].filter(Boolean);
   const blocks = [make("dl", { class: "facts" }, facts.map(([word, said]) => [make("dt", {}, word), make("dd", {}, said)]))];
   for (const lack of found.shortfalls) {
-    const blocked = Object.entries(lack.blocked).map(([what, count]) => count
-      ? `${what} rules out ${plural(count, "node")}`
-      : "the cluster has no nodes that Gangwright can see");
+    const blocked = Object.entries(lack.blocked).map(([kind, count]) => excluded(kind, count));
     const where = lack.domain ? `${lack.level} ${lack.domain}` : "the cluster";
     blocks.push(make("h3", {}, "What is missing"),
       make("p", {}, `It needs ${lack.needed} × ${lack.demand}; ${where} has room for ${lack.best}.`),

@@ -37,6 +37,20 @@ export function percent(share) {
   return `${(100 * share).toLocaleString("en", { maximumFractionDigits: 0 })} %`;
 }
 
+const EXCLUDED_BY = {
+  selector: "didn't match the node selector",
+  affinity: "didn't match the node affinity",
+  taint: "had untolerated taints",
+  cordon: "were cordoned",
+  excluded: "were excluded after failed placements",
+  resources: "had insufficient resources",
+};
+
+/** What one kind of obstacle excludes, as the command line says it: "4 node(s) had insufficient resources". */
+export function excluded(kind, count) {
+  return count ? `${count} node(s) ${EXCLUDED_BY[kind] ?? kind}` : "Gangwright sees no nodes in the cluster";
+}
+
 /** A moment of the API as the clock on the wall, with the day where it is not today. */
 export function moment(seconds) {
   const at = new Date(seconds * 1000);

@@ -251,7 +251,7 @@ def test_rates_by_size() -> None:
 
 async def test_resizes_are_read_from_status() -> None:
     """Each change of size is one, with what was told of it last, and a job's other statuses make none."""
-    resize = {"from": 2, "to": 4, "cause": "grown", "at": "2026-01-01T00:00:00Z"}
+    resize = {"from": 2, "to": 4, "cause": "ScaleUp", "at": "2026-01-01T00:00:00Z"}
     told = [{}, {"round": 1}, {"round": 2, "lastResize": resize}]
     told += [{"round": 3, "lastResize": {**resize, "idleSeconds": 0.5}}]
     history = training.History()
@@ -262,7 +262,7 @@ async def test_resizes_are_read_from_status() -> None:
 
     await history.follow(stream())
 
-    assert history.resizes("b") == [training.Resize(2, 4, "grown", 0.5, 2)]
+    assert history.resizes("b") == [training.Resize(2, 4, "ScaleUp", 0.5, 2)]
     assert history.resizes("a") == []
 
 
@@ -366,7 +366,7 @@ def test_first_acts_on_the_plane() -> None:
     out = played("deadlock", "shapes", "room", within=240)
 
     assert "2/4, 2/4, 2/4, 2/4" in out
-    assert "room/chen is waiting: NoRoom" in out
+    assert "room/chen is waiting: InsufficientResources" in out
     assert "All 19 claims held" in out
 
 

@@ -13,7 +13,7 @@ from bench.plane.ports import HOST
 SCRAPE = """
 # TYPE gangwright_answers_total counter
 gangwright_answers_total{reason="Seated",verb="filter"} 3.0
-gangwright_answers_total{reason="NoRoom",verb="filter"} 2.0
+gangwright_answers_total{reason="InsufficientResources",verb="filter"} 2.0
 gangwright_answers_total{reason="Bound",verb="preempt"} 1.0
 # TYPE gangwright_acting gauge
 gangwright_acting 1.0
@@ -25,7 +25,7 @@ def test_metrics_are_summed_by_label() -> None:
     seen = Metrics.parsed(SCRAPE)
 
     assert seen.value("gangwright_answers_total", verb="filter") == 5
-    assert seen.value("gangwright_answers_total", verb="filter", reason="NoRoom") == 2
+    assert seen.value("gangwright_answers_total", verb="filter", reason="InsufficientResources") == 2
     assert seen.value("gangwright_acting") == 1
     assert seen.value("gangwright_answers_total", verb="prioritize") == 0
 

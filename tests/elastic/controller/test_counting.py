@@ -14,7 +14,7 @@ def seats(names):
     return tuple(Seat(name, name) for name in names)
 
 
-def a_round(number, ring, leaving="", holding="", cause="grown"):
+def a_round(number, ring, leaving="", holding="", cause="ScaleUp"):
     return Round(number=number, cause=cause, ring=seats(ring), leaving=seats(leaving), holding=seats(holding))
 
 
@@ -70,7 +70,7 @@ def test_a_round_counts_once(metrics, value):
         counting.began("team/train", 4)
         counting.began("team/train", 5)
 
-    assert value("rounds_total", cause="grown") == 1
+    assert value("rounds_total", cause="ScaleUp") == 1
     assert value("joins_total") == 1
     assert value("restarts_total") == 1
 
@@ -83,7 +83,7 @@ def test_a_round_that_was_overtaken_changed_nothing(metrics, value):
     counting.decided("team/train", a_status(a_round(6, "ab")))
     counting.began("team/train", 6)
 
-    assert value("rounds_total", cause="grown") == 2
+    assert value("rounds_total", cause="ScaleUp") == 2
     assert (value("joins_total"), value("leaves_total"), value("losses_total")) == (0, 0, 0)
 
 
@@ -111,9 +111,9 @@ def test_idle_time_by_cause(metrics, value):
     """Rounds that found nobody training have none."""
     counting = JobMetrics(metrics)
     counting.resized(Resized(1, 0, 2, "started", None))
-    counting.resized(Resized(2, 2, 3, "grown", 0.2))
+    counting.resized(Resized(2, 2, 3, "ScaleUp", 0.2))
 
-    assert value("idle_seconds_count", cause="grown") == 1
+    assert value("idle_seconds_count", cause="ScaleUp") == 1
     assert value("idle_seconds_count", cause="started") is None
 
 

@@ -63,7 +63,7 @@ async def test_a_gang_has_one_template(api, tmp_path):
     assert images(api) == ["tf:2"] * 2
     assert pods(api)[0]["metadata"]["labels"]["at"] == "noon"
     assert len(events(api, "TemplateChanged")) == 1
-    assert events(api, "TemplateTaken")
+    assert events(api, "TemplateApplied")
 
 
 async def test_an_edit_while_no_master_runs(api, tmp_path):

@@ -88,7 +88,7 @@ async def test_a_refusal_does_not_name_the_pod(api, house, monkeypatch):
     await tried(house, left, 5)
     await house.until(lambda: 'pods "train-…" is forbidden' in status(api).get("reason", ""))
 
-    assert house.value("told_total", reason="StartRefused") == 1
+    assert house.value("told_total", reason="FailedCreate") == 1
 
 
 async def test_the_jobs_of_a_namespace_that_are_refused_are_counted(api, house, monkeypatch):
@@ -100,7 +100,7 @@ async def test_the_jobs_of_a_namespace_that_are_refused_are_counted(api, house, 
         crowds.append(crowd)
         return before(number, why, crowd)
 
-    monkeypatch.setattr(pod_control, "StartRefused", told)
+    monkeypatch.setattr(pod_control, "FailedCreate", told)
     left = refuse(api, POD)
     for name in ("a", "b", "c"):
         job(api, name, minWorkers=1)

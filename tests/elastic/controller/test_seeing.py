@@ -23,7 +23,7 @@ async def house(api, tmp_path):
 
 
 def seen(api, name="train"):
-    found = [one for one in status(api, name).get("conditions", ()) if one["type"] == "PodsSeen"]
+    found = [one for one in status(api, name).get("conditions", ()) if one["type"] == "PodWatchHealthy"]
     return found[0] if found else {"status": "Unknown"}
 
 
@@ -47,7 +47,7 @@ async def test_pods_that_are_not_seen_are_made_once(api, tmp_path):
         await asyncio.sleep(3 * patient.unseen)
 
         assert [pod["metadata"]["uid"] for pod in pods(api)] == before
-        assert seen(api)["reason"] == "WatchBroken"
+        assert seen(api)["reason"] == "WatchFailed"
         assert seen(api)["message"].startswith("the watch of pods does not stand (")
         api.barred.clear()
         await house.until(lambda: seen(api)["status"] == "True", seconds=60)

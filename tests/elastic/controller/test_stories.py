@@ -183,7 +183,7 @@ async def test_an_answer_that_was_lost_makes_no_second_pod(api, house):
 
     assert len(pods(api)) == 2
     await house.until(lambda: status(api).get("phase") == "Queued")
-    assert house.value("told_total", reason="StartRefused") == 0
+    assert house.value("told_total", reason="FailedCreate") == 0
 
 
 @pytest.mark.parametrize(
@@ -314,7 +314,7 @@ async def test_a_refusal_ends_with_its_remedy(api, house, what, collection):
 
     def notes():
         events = api.objects.get(requests.EVENTS, {}).values()
-        return [one["note"] for one in events if one["reason"] == "StartRefused"]
+        return [one["note"] for one in events if one["reason"] == "FailedCreate"]
 
     await house.until(notes)
     assert f"403 Forbidden: {what} nnn" in notes()[0]
@@ -403,7 +403,7 @@ async def test_a_size_by_hand(api, house):
     job(api, workers=2)
     await house.until(lambda: [a.told[-1].removed for a in house.actors].count(True) == 2)
     await house.until(lambda: house.value("leaves_total") == 2)
-    assert house.value("idle_seconds_count", cause="grown") >= 1
+    assert house.value("idle_seconds_count", cause="ScaleUp") >= 1
 
 
 async def test_a_quorum_that_changes(api, house):
@@ -535,7 +535,7 @@ async def test_what_a_stock_script_does_not_take_over_is_said(api, house):
     assert "global" not in status(api)["batch"]
 
     await house.handler.beat(beat(first.uid, phase="Training", round=1, step=5, uses=()))
-    await house.until(lambda: "ScriptKeepsItsOwn" in str(api.objects.get(requests.EVENTS, {})))
+    await house.until(lambda: "BatchNotApplied" in str(api.objects.get(requests.EVENTS, {})))
     await house.until(lambda: "uses" in status(api))
 
     assert (status(api)["uses"], status(api)["batch"]) == ([], {"mode": "capped"})

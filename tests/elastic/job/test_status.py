@@ -10,7 +10,7 @@ from scheduler.elastic.job.status_json import accepted_spec, accepted_template
 STATUS = Status(
     phase=Phase.RUNNING,
     reason="3 wanted by user",
-    conditions=(Condition("Accepted", True, "SpecRead", "", 1_700_000_000.0, 2),),
+    conditions=(Condition("Accepted", True, "ValidSpec", "", 1_700_000_000.0, 2),),
     round=7,
     workers=1,
     selector="gangwright.io/elastic-job=job",
@@ -18,7 +18,7 @@ STATUS = Status(
     wanted_by="user",
     members=(Member(name="w1", uid="u1", rank=0, step=5),),
     batch=BatchSeen("capped", 64, 32, 1.5),
-    last_resize=Resize(before=2, to=3, cause="grown", idle_seconds=0.25, at=1_700_000_000.5),
+    last_resize=Resize(before=2, to=3, cause="ScaleUp", idle_seconds=0.25, at=1_700_000_000.5),
     next_change=Next(workers=4, epoch=3.0, reason="schedule[1]"),
     values={"at": 3.0, "loss": 0.5},
     assignment=Round(number=7, ring=(Seat("u1", "w1", "n1"),), env={"at": "noon"}, global_batch=64),
@@ -45,7 +45,7 @@ def test_it_speaks_as_kubernetes_does() -> None:
         {
             "type": "Accepted",
             "status": "True",
-            "reason": "SpecRead",
+            "reason": "ValidSpec",
             "message": "",
             "lastTransitionTime": "2023-11-14T22:13:20Z",
             "observedGeneration": 2,
@@ -54,7 +54,7 @@ def test_it_speaks_as_kubernetes_does() -> None:
     assert wire["lastResize"] == {
         "from": 2,
         "to": 3,
-        "cause": "grown",
+        "cause": "ScaleUp",
         "idleSeconds": 0.25,
         "at": "2023-11-14T22:13:20.500Z",
     }

@@ -79,7 +79,7 @@ def test_a_master_whose_clock_was_ahead_bars_no_node_for_longer_than_any() -> No
     """What it wrote is in the future by a day: a node is avoided for an hour at the most, no change is to come."""
     world = a_job(2)
     ahead = world.now + 86400.0
-    resized = Resize(before=1, to=2, cause="grown", at=ahead)
+    resized = Resize(before=1, to=2, cause="ScaleUp", at=ahead)
     status = msgspec.structs.replace(
         world.status, barred=(Barred("bad", 1, ahead, "failed"),), last_resize=resized
     )

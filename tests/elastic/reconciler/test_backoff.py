@@ -316,7 +316,7 @@ def test_a_job_whose_template_was_mended_starts_at_once(monkeypatch: pytest.Monk
 def test_the_same_refusal_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """An event says it when it is new, or when a pod was made since; else the status says it, all the time."""
     world = refused_alone(1, 100, monkeypatch)
-    assert [one.reason for one in world.sentences(job_effects.Tell)] == ["StartRefused"]
+    assert [one.reason for one in world.sentences(job_effects.Tell)] == ["FailedCreate"]
     assert "no core any more" in world.status.reason
 
     monkeypatch.setattr(World, "_startworker", lambda *_: None)

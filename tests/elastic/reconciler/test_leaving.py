@@ -82,7 +82,7 @@ def test_a_cordoned_node_is_left_when_a_replacement_is_warm() -> None:
     assert world.run(20, lambda: world.trains(3) and node not in {pod.node for pod in world.members()})
     assert world.status.round == before + 1
     assert world.status.last_resize is not None
-    assert world.status.last_resize.cause == "drained"
+    assert world.status.last_resize.cause == "NodeDrain"
 
 
 def test_without_room_for_a_replacement_a_drain_shrinks() -> None:

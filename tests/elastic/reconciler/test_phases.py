@@ -52,7 +52,7 @@ def test_a_phase_of_the_schedule_changes_the_batch_without_a_new_size() -> None:
     stages = (Stage(epoch=0.0, env={"LR": "1"}), Stage(epoch=0.6, env={"LR": "0.1"}, batch=64))
     world = a_job(2, schedule=stages, batch=Batch(per_worker=32))
     assert world.run(
-        30, lambda: world.status.last_resize is not None and world.status.last_resize.cause == "schedule"
+        30, lambda: world.status.last_resize is not None and world.status.last_resize.cause == "NextPhase"
     )
 
     answer = next(iter(world.sentences(job_effects.Publish)[-1].assignments.values()))

@@ -41,7 +41,7 @@ def said(made: Talk, name: str) -> tuple[bool, str]:
 def events(made: Talk) -> list[str]:
     """What people were told of the script."""
     told = (one for one in made.said if isinstance(one, job_effects.Tell))
-    return [one.message for one in told if one.reason == "ScriptKeepsItsOwn"]
+    return [one.message for one in told if one.reason == "BatchNotApplied"]
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_before_the_first_step_nothing_is_claimed(uses: tuple[str, ...] | None) 
     if uses is None:
         train(made, None, step=5)
 
-    assert "EpochTold" not in conditions(made)
+    assert "EpochReported" not in conditions(made)
     assert not events(made)
     assert made.job.status(made.now).batch == BatchSeen("capped")
     assert made.job.status(made.now).uses is None
@@ -130,7 +130,7 @@ def test_another_master_says_the_same() -> None:
     for event in (job_events.Restored(status), job_events.SpecSeen(made.spec), job_events.Listed()):
         made.job.handle(event, made.now)
 
-    assert conditions(made)["EpochTold"] == before["EpochTold"]
+    assert conditions(made)["EpochReported"] == before["EpochReported"]
     assert len(events(made)) == 1
 
 
@@ -141,14 +141,14 @@ def test_a_schedule_without_epochs_is_told() -> None:
     made = talk(schedule=(Stage(epoch=0), Stage(epoch=5, batch=16)))
     train(made, ("batch",))
 
-    told = conditions(made)["EpochTold"]
-    assert (told.status, told.reason) == (False, "NoEpoch")
+    told = conditions(made)["EpochReported"]
+    assert (told.status, told.reason) == (False, "NoEpochReported")
     assert "schedule[1] begins with epoch 5" in told.message
     assert "gangwright.epoch(done)" in told.message
     train(made, ("batch", "epoch"), step=2)
-    assert said(made, "EpochTold") == (True, "EpochsCome")
+    assert said(made, "EpochReported") == (True, "EpochsReported")
     made.change(schedule=())
-    assert "EpochTold" not in conditions(made)
+    assert "EpochReported" not in conditions(made)
 
 
 def test_a_schedule_that_waits_for_no_epoch_needs_none() -> None:
@@ -156,7 +156,7 @@ def test_a_schedule_that_waits_for_no_epoch_needs_none() -> None:
     made = talk(schedule=(Stage(epoch=0, batch=16),))
     train(made, ())
 
-    assert "EpochTold" not in conditions(made)
+    assert "EpochReported" not in conditions(made)
 
 
 @pytest.mark.parametrize(("uses", "epoch"), [((), None), (("epoch",), 0.0), (None, 0.0)])

@@ -10,7 +10,7 @@ LONG = 400.0
 
 
 def seen(world: World) -> Condition:
-    return next(one for one in world.status.conditions if one.type == "PodsSeen")
+    return next(one for one in world.status.conditions if one.type == "PodWatchHealthy")
 
 
 def test_a_worker_that_is_not_seen_is_started_once() -> None:
@@ -99,13 +99,13 @@ def test_a_hindrance_that_may_be_over_is_held_against_nobody() -> None:
 def test_people_are_told() -> None:
     """Condition and reason say which watch, and what is not done; both take it back."""
     world = a_job(2)
-    assert (seen(world).status, seen(world).reason) == (True, "WatchStands")
+    assert (seen(world).status, seen(world).reason) == (True, "WatchHealthy")
     world.lose_sight()
     world.run(15)
     said = (
         "the watch of pods does not stand: no worker is started, and none taken for not made, until it does"
     )
-    assert (seen(world).status, seen(world).reason, seen(world).message) == (False, "WatchBroken", said)
+    assert (seen(world).status, seen(world).reason, seen(world).message) == (False, "WatchFailed", said)
     assert world.status.reason.startswith(said + "; 2 wanted by test")
     world.see_again()
 

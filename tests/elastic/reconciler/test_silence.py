@@ -20,8 +20,8 @@ def test_when_nobody_is_heard_nobody_is_given_up(size: int) -> None:
     for pod in world.pods.values():
         pod.cut = True
     world.run(60)
-    heard = next(one for one in world.status.conditions if one.type == "MembersHeard")
-    assert (world.phase, heard.status, heard.reason) == (Phase.RUNNING, False, "NoBeats")
+    heard = next(one for one in world.status.conditions if one.type == "HeartbeatsReceived")
+    assert (world.phase, heard.status, heard.reason) == (Phase.RUNNING, False, "HeartbeatsMissing")
     for pod in world.pods.values():
         pod.cut = False
     world.run(5)
@@ -29,8 +29,8 @@ def test_when_nobody_is_heard_nobody_is_given_up(size: int) -> None:
     assert world.trains(size)
     assert (world.status.round, world.steps() > steps + 200) == (number, True)
     assert not world.sentences(job_effects.Abort)
-    assert len(told(world, "MembersSilent")) == 1
-    assert next(one for one in world.status.conditions if one.type == "MembersHeard").status
+    assert len(told(world, "HeartbeatsMissing")) == 1
+    assert next(one for one in world.status.conditions if one.type == "HeartbeatsReceived").status
 
 
 def test_the_last_one_that_has_the_state_is_not_given_up_for_silence() -> None:

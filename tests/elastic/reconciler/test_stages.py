@@ -25,7 +25,7 @@ def test_the_next_training_begins_with_one_state_for_all() -> None:
     assert world.run(5, lambda: world.status.round > number and world.trains(3))
     record = world.status.assignment
     assert record is not None
-    assert (record.cause, record.sync, record.restore) == ("another training", True, None)
+    assert (record.cause, record.sync, record.restore) == ("NextTraining", True, None)
     assert (record.step, record.samples, world.status.restarts) == (steps, steps * world.counts, 0)
     assert record.epoch > 0
     assert not [one for one in world.sentences(job_effects.Tell) if one.reason == "GangLost"]

@@ -17,7 +17,7 @@ def test_a_straggler_is_replaced_first_and_then_swapped() -> None:
     slow.slowness = 2.0
 
     assert world.run(
-        90, lambda: world.status.last_resize is not None and world.status.last_resize.cause == "straggler"
+        90, lambda: world.status.last_resize is not None and world.status.last_resize.cause == "Straggler"
     )
     assert slow not in world.members()
     assert world.status.workers == 3

@@ -64,7 +64,7 @@ def test_who_joins_a_gang_has_its_template(restarted: bool) -> None:
     assert images(world) == {"train"}
     assert (changed(world).status, changed(world).reason, changed(world).message) == (
         True,
-        "WaitsForStart",
+        "PendingRestart",
         said,
     )
     assert told(world) == [said]
@@ -105,7 +105,7 @@ def test_each_edit_is_told_once() -> None:
     assert world.status.template is None
     world.change(template=edited())
     assert len(told(world)) == 3
-    assert not told(world, "TemplateTaken")
+    assert not told(world, "TemplateApplied")
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_a_job_that_was_suspended_goes_on_with_the_edit(restarted: bool) -> None
     world.change(suspend=True)
     assert world.run(30, lambda: world.phase is Phase.SUSPENDED), world.status.reason
     assert not changed(world).status
-    assert len(told(world, "TemplateTaken")) == 1
+    assert len(told(world, "TemplateApplied")) == 1
     if restarted:
         restart(world)
     world.change(suspend=False)
@@ -190,7 +190,7 @@ def test_a_gang_that_is_lost_is_started_with_the_edit() -> None:
 
     assert images(world) == {"train:2"}
     assert world.status.restarts == 1
-    assert len(told(world, "GangLost")) == len(told(world, "TemplateTaken")) == 1
+    assert len(told(world, "GangLost")) == len(told(world, "TemplateApplied")) == 1
 
 
 def test_nodes_that_a_gang_was_lost_with_stay_avoided() -> None:
@@ -204,7 +204,7 @@ def test_nodes_that_a_gang_was_lost_with_stay_avoided() -> None:
     world.end(other, 1, None)
     world.run(1)
 
-    assert len(told(world, "TemplateTaken")) == 1
+    assert len(told(world, "TemplateApplied")) == 1
     assert [one.node for one in world.status.barred if one.until > world.now] == [silent.node]
 
 
@@ -293,7 +293,7 @@ def test_a_late_refusal_of_a_former_start_says_nothing() -> None:
     assert world.run(10, lambda: world.trains(1)), world.status.reason
     world.run(200)
 
-    assert told(world, "StartRefused") == []
+    assert told(world, "FailedCreate") == []
 
 
 class Late(World):
@@ -346,7 +346,7 @@ def test_what_was_not_seen_begins_nothing_after_a_restart() -> None:
     for pod in world.members():
         world.end(pod, 1, None)
     world.run(3)
-    assert len(told(world, "TemplateTaken")) == 1
+    assert len(told(world, "TemplateApplied")) == 1
     restart(world)
 
     assert world.run(120, lambda: world.trains(4)), world.status.reason
@@ -389,7 +389,7 @@ def test_a_job_that_ends_takes_nothing() -> None:
     world.run(5)
 
     assert (changed(world).status, changed(world).reason) == (False, "Succeeded")
-    assert (told(world), told(world, "TemplateTaken")) == (before, [])
+    assert (told(world), told(world, "TemplateApplied")) == (before, [])
     assert world.status.template is None
 
 

@@ -227,7 +227,7 @@ class FakeApi:
                 node=node,
                 nominated=None,
                 pending=None,
-                unmodelled=(),
+                unmodeled=(),
                 bound_at=float(int(self.now)),
             )
         )
@@ -238,7 +238,7 @@ class FakeApi:
         if pod is None or pod.uid != uid or pod.node is not None:
             return
         since = self.now if pod.pending is None else pod.pending.since
-        heard = message if pod.unmodelled else ""
+        heard = message if pod.unmodeled else ""
         self.write(replace(pod, nominated=None, pending=Pending(reason, since, heard)))
 
     def run_pods(self) -> bool:

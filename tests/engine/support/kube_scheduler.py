@@ -104,7 +104,7 @@ class FakeScheduler:
     def cycle(self, pod: Pod) -> None:
         """Try one pod: assumed in the end, or resting."""
         self.turn += 1
-        if APART in pod.unmodelled:
+        if APART in pod.unmodeled:
             self.apart.add(pod.uid)
         errors = self.resting.pop(pod.uid).errors if pod.uid in self.resting else 0
         fitting = self.fitting(pod)

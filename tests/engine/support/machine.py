@@ -309,7 +309,7 @@ class Gangs(RuleBasedStateMachine):
         if isinstance(answer, Allowed):
             assert set(answer.nodes) <= set(call.candidates)
         if not known:
-            assert answer == Failed(Reason.NOT_SEEN_YET)
+            assert answer == Failed(Reason.POD_NOT_CACHED)
             assert accountant.residue(self.world.engine) == size
 
     @rule(some=st.integers(0, 15), native=st.booleans())
@@ -415,7 +415,7 @@ class Gangs(RuleBasedStateMachine):
             if any(m.bound for m in record.members.values())
         ]
         told = {reason for (_, reason), _ in ledger.gang_counts().items()}
-        assert not torn or Reason.PARTLY_BOUND.value in told, f"{torn} are in part and nobody is told"
+        assert not torn or Reason.PARTIALLY_BOUND.value in told, f"{torn} are in part and nobody is told"
         self._everybody_waits_for_something()
 
     def _everybody_waits_for_something(self) -> None:
@@ -436,7 +436,9 @@ class Gangs(RuleBasedStateMachine):
                     record.verdict.decision.reason if record.verdict.decision is not None else Reason.QUEUED
                 )
                 strict = self.policy.backfill is Backfill.NONE
-                assert strict or told is Reason.RESERVED, f"{record.key} waits beside room for it: {record}"
+                assert strict or told is Reason.CAPACITY_RESERVED, (
+                    f"{record.key} waits beside room for it: {record}"
+                )
                 continue
             assert not fits, f"{record.key} waits beside room for it: {record}"
             if ahead is None:

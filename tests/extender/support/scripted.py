@@ -12,7 +12,7 @@ from scheduler.model.workload import Uid
 
 
 def all_of(call: FilterCall) -> Answer:
-    return Allowed(call.candidates, Reason.FOREIGN)
+    return Allowed(call.candidates, Reason.OTHER_SCHEDULER)
 
 
 @dataclass

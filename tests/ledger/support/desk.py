@@ -96,7 +96,7 @@ class Desk:
         named = {self.pods[name.replace("_", "-")].uid: node for name, node in seats.items()}
         return self.decide(gang, Place(named))
 
-    def refuse(self, gang: str, reason: Reason = Reason.NO_ROOM) -> list[Effect]:
+    def refuse(self, gang: str, reason: Reason = Reason.INSUFFICIENT_RESOURCES) -> list[Effect]:
         return self.decide(gang, Wait(reason))
 
     def bring_on_its_way(self, gang: str, **seats: str) -> None:

@@ -64,7 +64,7 @@ async def test_a_node_is_cordoned_and_another_drained(jobs, kubelet, plane):
 
     await asyncio.to_thread(plane.kubectl, "cordon", node)
     swapped = await jobs.until(
-        "train", lambda status: of_size(2)(status) and status["lastResize"]["cause"] == "drained"
+        "train", lambda status: of_size(2)(status) and status["lastResize"]["cause"] == "NodeDrain"
     )
     assert swapped["round"] == before["round"] + 1
     assert node not in {own["node"] for own in swapped["members"] if own.get("rank") is not None}

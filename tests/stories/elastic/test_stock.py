@@ -37,7 +37,7 @@ async def test_a_stock_script_joins_leaves_and_recovers(jobs, kubelet):
     await jobs.until_step("stock", lambda step: step["size"] == 2 and step["step"] > last["step"])
 
     said = {one["type"]: (one["status"], one["reason"]) for one in again["conditions"]}
-    assert said["EpochTold"] == ("False", "NoEpoch")
+    assert said["EpochReported"] == ("False", "NoEpochReported")
     assert again["batch"] == {"mode": "capped"}
     assert jobs.worker(again, 1) == victim
     assert again["restarts"] == 0

@@ -37,7 +37,7 @@ async def test_a_straggler_makes_way(jobs, kubelet, elastic, tmp_path):
     (newcomer,) = {pod["metadata"]["name"] for pod in pods} - {slow["name"], other["name"]}
     starts = await jobs.last_step("train")
     swapped = await jobs.until(
-        "train", lambda status: of_size(2)(status) and status["lastResize"]["cause"] == "straggler"
+        "train", lambda status: of_size(2)(status) and status["lastResize"]["cause"] == "Straggler"
     )
     await jobs.until_log(f"{jobs.namespace}/{slow['name']}", "is without this worker: it leaves")
     await jobs.until_step("train", lambda step: step["pod"] == newcomer)
