@@ -78,7 +78,7 @@ def test_the_overlay_of_the_readme(tmp_path):
     (pod,) = [each["spec"]["template"]["spec"] for each in found if each["kind"] == "Deployment"]
     (settings,) = [each for each in found if "settings.yaml" in each.get("data", {})]
     images = [each["image"] for each in (*pod["initContainers"], *pod["containers"])]
-    assert images == ["registry.example/gangwright:0.1.0", "registry.k8s.io/kube-scheduler:v1.36.2"]
+    assert images == ["registry.example/gangwright:0.2.0", "registry.k8s.io/kube-scheduler:v1.36.2"]
     assert settings["data"]["settings.yaml"] == "queue: {order: fair}\n"
     assert settings["metadata"]["name"] in {
         each["configMap"]["name"] for each in pod["volumes"] if "configMap" in each
