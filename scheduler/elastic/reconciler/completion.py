@@ -92,7 +92,7 @@ def _too_many_restarts(s: State, _now: float) -> str:
 
 
 def _too_many_failures(s: State, now: float) -> str:
-    """Wait until all simultaneous failures are known: if every member failed, that is a lost gang, counted elsewhere."""
+    """Wait until all simultaneous failures are known: if all members failed, that is a lost gang, counted elsewhere."""
     if not worker_exits.too_often(s) or s.spec is None or now - s.exits.at < start_backoff.TOGETHER:
         return ""
     return (

@@ -39,7 +39,7 @@ def look(s: State, now: float) -> None:
 
 
 def _set_up_together(s: State) -> None:
-    """All members of a gang set up in one round, or each by itself: a later worker can't receive what they exchanged."""
+    """All members of a gang set up in one round, or each alone: a later worker can't receive what they exchanged."""
     ring, paused = selectors.ring(s), s.spec is not None and s.spec.suspend
     apart = len(ring) < len(s.rounds.record.ring) or any(w.arrival and w.arrival.setup for w in ring)
     for worker in ring if s.rounds.record.setup and apart and not paused else ():

@@ -2,10 +2,9 @@
 
 Lives here: the choice, a function of the state. Never here: when a round begins (`round_triggers`, `round_transition`).
 
-    must leave   asked to exit, being deleted, on a draining node for too long (if enough remain without it)
-    stay         the newest state; then those not on draining nodes, not slow, of the core, members before newcomers, the
-                 oldest
-    ranks        members by the newest state, then by their former rank; newcomers last
+    leave     asked to exit, being deleted, on a draining node for too long (if enough remain without it)
+    stay      the newest state; then those not on draining nodes, not slow, of the core, members before newcomers, oldest
+    ranks     members by the newest state, then by their former rank; newcomers last
 
 A worker that alone has the newest state does not leave at once. It stays for one more round, in which the others take
 over its state, even if that makes two where one is wanted. If no two may train at all, it leaves, and saves to disk if

@@ -35,8 +35,8 @@ from scheduler.elastic.sizing.job_view import JobView
 
 BUSY: Final = 0.1
 """Poll interval in seconds while a change is in progress; upper bound of the delay added to a resize. A worker at the
-barrier that is not needed yet does not count as a change. Neither does a pod that has left the round and still exists: a
-finalizer may keep it indefinitely.
+barrier that is not needed yet does not count as a change. Neither does a pod that has left the round and still exists:
+a finalizer may keep it indefinitely.
 """
 STEADY: Final = 0.5
 """Poll interval while the job trains: half a beat."""
@@ -80,7 +80,7 @@ LOOKS: Final[tuple[Callable[[State, float], None], ...]] = (
 
 
 class Reconciler:
-    """Reconciles one job. `key` is `namespace/name`; `kubectl scale` and autoscalers select its workers by `selector`."""
+    """Reconciles one job. `key` is `namespace/name`; `kubectl scale` and autoscalers use `selector` for its workers."""
 
     def __init__(self, key: str, *, selector: str = "", limits: Timeouts | None = None) -> None:
         self._s = State(key, selector, limits or Timeouts())

@@ -69,8 +69,8 @@ def _saver(s: State, choice: Choice) -> str | None:
 
 
 def _sync(ring: tuple[Worker, ...]) -> bool:
-    """All ranks take over rank 0's state if any has none or a different one, or begins another training. This is decided
-    here for all, because a rank that waits in `sync` for one that does not come waits forever.
+    """All ranks take over rank 0's state if any has none or a different one, or begins another training. Decided here
+    for all, because a rank that waits in `sync` for one that does not come waits forever.
     """
     fresh = any(selectors.position(w) < 0 or selectors.began_another(w) for w in ring)
     return fresh or len({selectors.position(w) for w in ring}) > 1

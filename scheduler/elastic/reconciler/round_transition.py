@@ -67,7 +67,7 @@ def cancel(s: State) -> None:
 
 
 def look(s: State, now: float) -> None:
-    """Open a transition if there is a cause, decide it, report what has settled. Nothing happens after the job's end."""
+    """Open a transition if there is a cause, decide it, report what has settled. Does nothing after the job's end."""
     if s.completion.over:
         return
     _settled(s, now)
@@ -243,7 +243,7 @@ def _count_failures(s: State, former: Round) -> None:
     there = [w for w in selectors.known(s, former.ring) if w.alive and not w.fallen]
     s.rounds.fruitless = before + (s.rounds.record.cause == FAILED and len(there) == len(former.ring))
     if before < s.rounds.fruitless == FRUITLESS:
-        said = f"{FRUITLESS} rounds failed without a commit since step {s.rounds.record.step}; further rounds are delayed"
+        said = f"{FRUITLESS} rounds failed without a commit since step {s.rounds.record.step}; later rounds are delayed"
         s.do(Tell("Warning", "NoProgress", f"{said}. See the workers' last log lines"))
 
 

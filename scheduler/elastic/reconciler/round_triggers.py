@@ -20,9 +20,9 @@ FAILED: Final = "CollectiveFailed"
 """The cause if members are back from a round with a failed collective, and none is gone."""
 
 FRUITLESS: Final = 3
-"""Rounds that may fail without a commit before the next one is delayed. If ranks call a collective with different shapes,
-it fails in every round. PyTorch's Horovod cannot tell that from a lost peer, and stock Horovod retries at once, without
-end.
+"""Rounds that may fail without a commit before the next one is delayed. If ranks call a collective with different
+shapes, it fails in every round. PyTorch's Horovod cannot tell that from a lost peer, and stock Horovod retries at once,
+without end.
 """
 PAUSE_MOST: Final = 60.0
 """Maximum seconds between the starts of two such rounds; one at first, doubled for each further one."""
