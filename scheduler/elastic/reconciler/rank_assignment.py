@@ -3,7 +3,7 @@
 Lives here: the choice, a function of the state. Never here: when a round begins (`round_triggers`, `round_transition`).
 
     leave     asked to exit, being deleted, on a draining node for too long (if enough remain without it)
-    stay      the newest state; then those not on draining nodes, not slow, of the core, members before newcomers, oldest
+    stay      the newest state; then those not on draining nodes, not slow, core, members before newcomers, the oldest
     ranks     members by the newest state, then by their former rank; newcomers last
 
 A worker that alone has the newest state does not leave at once. It stays for one more round, in which the others take

@@ -65,9 +65,8 @@ def sized(s: State, event: Sized, _now: float) -> None:
 
 
 def spec_seen(s: State, spec: Spec) -> None:
-    """If the user removes the size, it applies until the policy decides, because the policy's last decision may be hours
-    old. If all workers have left for a suspension, no size is kept: the free capacity at the time of resumption is
-    unknown.
+    """If the user removes the size, it applies until the policy decides, because the policy's last decision may be
+    hours old. If all workers have left for a suspension, no size is kept: the free capacity at resumption is unknown.
     """
     former = s.spec
     if former is None or former.workers is None or spec.workers is not None:
@@ -111,8 +110,8 @@ def cancel(s: State) -> None:
 
 
 def start_refused(s: State, event: StartRefused, now: float) -> None:
-    """Record a rejected start, even one that is assumed to have failed by now. A temporary rejection is reported only after
-    several attempts; ignoring it would repeat the request without a pause or a message.
+    """Record a rejected start, even one that is assumed to have failed by now. A temporary rejection is reported only
+    after several attempts; ignoring it would repeat the request without a pause or a message.
     """
     start = s.sizing.starts.pop(event.number, None) or s.sizing.unseen.pop(event.number, None)
     if start is None:

@@ -61,8 +61,8 @@ def ready(s: State) -> list[Worker]:
 
 
 def has_state(w: Worker) -> bool:
-    """It has trained and still holds the result. This excludes newcomers, even if a round lists them, restarted processes,
-    and workers whose round failed before the first commit.
+    """It has trained and still holds the result. This excludes newcomers, even if a round lists them, restarted
+    processes, and workers whose round failed before the first commit.
     """
     return w.knows if w.arrival is None else position(w) >= 0
 
@@ -75,8 +75,8 @@ def holders(s: State) -> list[Worker]:
 def position(w: Worker) -> int:
     """The step of the state of a worker at the barrier; −1 without a state.
 
-    A failed round leaves the state of the last commit. At step 0 a worker has no state that others lack: the initial state
-    of a script may differ among processes, and nothing has synchronized it yet.
+    A failed round leaves the state of the last commit. At step 0 a worker has no state that others lack: the initial
+    state of a script may differ among processes, and nothing has synchronized it yet.
     """
     if w.arrival is None or w.arrival.why == "newcomer":
         return -1
@@ -85,8 +85,8 @@ def position(w: Worker) -> int:
 
 
 def began_another(w: Worker) -> bool:
-    """It is about to begin the next training of its script. If all are, the job takes over that state. For a newcomer that
-    skipped the finished trainings, it is the script's initial state.
+    """It is about to begin the next training of its script. If all are, the job takes over that state. For a newcomer
+    that skipped the finished trainings, it is the script's initial state.
     """
     return w.arrival is not None and (w.arrival.why == "another" or w.arrival.another)
 

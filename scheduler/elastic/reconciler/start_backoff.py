@@ -18,8 +18,8 @@ from scheduler.model.durations import doubled
 TOGETHER = 2.0
 """Seconds within which losses of members are attributed to one cause: two beats."""
 WAITS_FOR: Final = {"core": ("core",), "surplus": ("core", "surplus")}
-"""Role → roles whose failures delay its next start. Without its quorum a job does not train, so failures of surplus never
-delay a core.
+"""Role → roles whose failures delay its next start. Without its quorum a job does not train, so failures of surplus
+never delay a core.
 """
 ALONE = 5
 """Consecutive failures after which a job takes turns with others: about 15 s, while a leaving pod may hold a quota."""
@@ -51,8 +51,8 @@ def reworded(s: State, node: str, before: tuple[str, str], after: tuple[str, str
 
 
 def failed_again(s: State, role: str, why: str, now: float, *, pause: bool = True, crowd: int = 0) -> None:
-    """Delay the next start of this role: not after the first consecutive failure, then one second, doubled each time. In a
-    crowd of that many failing jobs of the namespace, a job that has failed for a while takes turns with them.
+    """Delay the next start of this role: not after the first consecutive failure, then one second, doubled each time.
+    In a crowd of that many failing jobs of the namespace, a job that has failed for a while takes turns with them.
 
     Simultaneous failures count once: a worker that fails before the next start says nothing about that start.
     """
