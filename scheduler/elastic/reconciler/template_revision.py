@@ -1,8 +1,8 @@
 """The template for workers: one for a whole gang.
 
-Lives here: the effect of editing `spec.template` while a gang runs, and when the edit is applied. Never here: how a pod is
-built from a template (`controller.pod_template`). Members of one ring train one program, so every worker that joins a
-gang is created from the template with which the gang was started. An edit is applied when the whole gang restarts.
+Lives here: the effect of editing `spec.template` while a gang runs, and when the edit is applied. Never here: how a pod
+is built from a template (`controller.pod_template`). Members of one ring train one program, so every worker that joins
+a gang is created from the template with which the gang was started. An edit is applied when the whole gang restarts.
 Newcomers from the former template are then removed, by their number, even if they are seen later. One limit: for a job
 without a status, an edit made while no master runs is not recognized as one.
 """

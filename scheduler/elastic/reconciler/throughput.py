@@ -1,8 +1,8 @@
 """Measurements from beats: throughput by size, pause of a resize, compute times, epochs, and the script's API calls.
 
 Lives here: arithmetic on beats. Never here: the reaction to a slow worker (`stragglers`) or to a throughput (the
-policies). The API itself is `runtime.script_api`. An unmodified script calls none of it, so it ignores what the spec says
-about batch and rate. Nothing is assumed about that before the first step, or for a job whose agents do not report it.
+policies). The API itself is `runtime.script_api`. An unmodified script calls none of it, so it ignores what the spec
+says about batch and rate. Nothing is assumed about that before the first step, or if agents do not report it.
 """
 
 from scheduler.elastic.job.status import Resize, Round, Status, WorkerPhase

@@ -29,7 +29,7 @@ class Worker:
     number: int = 0
     gated: bool = False
     avoids: tuple[str, ...] = ()
-    """Nodes that were excluded or draining when it was created; its pod cannot go there, whatever has happened since."""
+    """Nodes that were excluded or draining when it was created; its pod cannot go there, whatever happened since."""
     deleting: bool = False
     waiting: str = ""
     waiting_since: float = 0.0

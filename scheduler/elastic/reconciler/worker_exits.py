@@ -3,8 +3,9 @@
 Lives here: exits of processes and pods, declaring workers lost, avoiding nodes, and which failures count. Never here:
 whether a worker is silent for too long (`failure_detection`), or the consequences for the round (`round_transition`).
 
-If a signal kills a member's process, the process is restarted inside its pod, as a newcomer. The pod keeps its node, and
-the state comes from the other members. A process that exits with a code of its own had a reason, so its pod is deleted.
+If a signal kills a member's process, the process is restarted inside its pod, as a newcomer. The pod keeps its node,
+and the state comes from the other members. A process that exits with a code of its own had a reason, so its pod is
+deleted.
 """
 
 from scheduler.elastic.job.status import Status
@@ -17,7 +18,7 @@ from scheduler.elastic.reconciler.worker import Worker
 ABORTED_GRACE = 5.0
 """Grace period in seconds, for the agent of a killed process to send its last report."""
 KILLED = 128
-"""Exit codes above this are a shell's notation for a signal."""
+"""Exit codes from this one on are a shell's notation for a signal."""
 TAIL = 3
 """Number of last log lines to show."""
 
@@ -67,12 +68,12 @@ def pod_ended(s: State, worker: Worker, event: WorkerSeen, now: float) -> None:
     if event.phase == "Succeeded":
         _ended_well(s, worker, now, own=False)
     else:
-        _gone_wrong(s, worker, f"failed: {event.cause}" if event.cause else "failed: its pod failed", now)
+        _gone_wrong(s, worker, f"failed: {event.cause}" if event.cause else "failed: its pod is in phase Failed", now)
 
 
 def explain(s: State, worker: Worker) -> None:
-    """Report the cause that Kubernetes gives, once; it may arrive after the agent's report, or after silence. It precedes
-    the earlier text, because long texts are cut at the end.
+    """Report the cause that Kubernetes gives, once; it may arrive after the agent's report, or after silence. It
+    precedes the earlier text, because long texts are cut at the end.
     """
     if worker.alive or worker.explained or not worker.cause:
         return
@@ -110,8 +111,8 @@ def leaves_early(worker: Worker) -> bool:
 
 
 def never_entered(s: State, worker: Worker) -> bool:
-    """Its script is of another kind: there is a sign of it, or it has ended without elastic Horovod, and would do so again.
-    This holds only for an unforced exit before any training: a later newcomer may find nothing left to do.
+    """Its script is of another kind: there is a sign of it, or it has ended without elastic Horovod, and would do so
+    again. This holds only for an unforced exit before any training: a later newcomer may find nothing left to do.
     """
     end = worker.exit
     other = end is not None and (bool(end.foreign) or (end.code, end.entered) == (0, False))
@@ -159,8 +160,7 @@ def _gone_wrong(s: State, worker: Worker, how: str, now: float) -> None:
 def _how(event: Exited) -> str:
     end = f"exited with code {event.code}" if event.signal is None else f"was killed by signal {event.signal}"
     blamed = f"it blames {event.culprit}" if event.culprit else ""
-    parts = [end, event.why, blamed, *event.tail[-TAIL:]]
-    return ": ".join(part for part in parts if part)
+    parts = [end, event.why, f"it blames {event.culprit}" if event.culprit else "", *event.tail[-TAIL:]]
 
 
 def lose(s: State, worker: Worker, why: str, now: float, *, bars: bool) -> None:
@@ -189,8 +189,8 @@ def give_up(s: State, worker: Worker, how: str, now: float, *, own_fault: bool =
 
 
 def _blame(s: State, worker: Worker, how: str, now: float) -> None:
-    """A process has failed by its own fault. Failures with one common cause count once, consecutively until the job makes
-    progress. Surplus outside of a round does not count. Workers that are leaving or have returned are judged elsewhere.
+    """A process has failed by its own fault. Failures with one common cause count once, consecutively until the job
+    makes progress. Surplus outside of a round does not count. Workers that leave or have returned are judged elsewhere.
 
     A process that began before the last failure may have failed with it. In a round, the first exit is the cause: the
     other processes may die of it in Horovod's `init`.
@@ -208,8 +208,8 @@ def _blame(s: State, worker: Worker, how: str, now: float) -> None:
 
 
 def further(s: State, step: int, epoch: float) -> None:
-    """A member reports its progress. Progress beyond the maximum so far ends the series of consecutive failures, unless they
-    were too many already.
+    """A member reports its progress. Progress beyond the maximum so far ends the series of consecutive failures, unless
+    they were too many already.
     """
     if step <= s.exits.furthest[0] and epoch <= s.exits.furthest[1]:
         return
