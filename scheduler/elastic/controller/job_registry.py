@@ -218,8 +218,8 @@ class JobRegistry:
 
 @dataclass(frozen=True, slots=True)
 class WorkerHandler:
-    """Handles the requests of workers. leading: whether this master is active. seeing: whether the pod watch is current.
-    interval: seconds between two beats.
+    """Handles the requests of workers. leading: whether this master is active. seeing: whether the pod watch is
+    current. interval: seconds between two beats.
     """
 
     master: JobRegistry

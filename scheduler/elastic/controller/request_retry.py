@@ -1,7 +1,7 @@
 """One request, retried until the API server gives a final answer.
 
-Lives here: how often it is retried, and what is counted. Never here: what an answer means. A failing job must not use up
-the capacity of others: the number of requests in progress is limited, and one that waits for a retry does not count.
+Lives here: how often it is retried, and what is counted. Never here: what an answer means. A failing job must not use
+up the capacity of others: the number of requests in progress is limited, and waiting for a retry does not count.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ What: TypeAlias = Literal["start", "stop", "status", "read", "policy", "event", 
 """Purpose of a request."""
 
 TRIES: Final = 8
-"""Attempts of one request: about two minutes with waits that double from one second. If still needed, it is repeated."""
+"""Attempts of one request: about two minutes with waits doubling from one second. If still needed, it is repeated."""
 
 COUNTED: Final = frozenset({"done", UNAVAILABLE, *WORDS.values()})
 """Every counted result."""
@@ -76,8 +76,8 @@ async def attempts(
     least: float,
     most: float,
 ) -> AsyncIterator[stamina.Attempt]:
-    """Attempts, as long as the failure is `passing`. The wait doubles from `least` to `most` seconds, less a random part of
-    up to half, so that jobs do not run in step. A longer wait requested by the API server takes precedence.
+    """Attempts, as long as the failure is `passing`. The wait doubles from `least` to `most` seconds, less a random
+    part of up to half, so that jobs do not run in step. A longer wait requested by the API server takes precedence.
     """
 
     def pause(error: Exception) -> float | bool:

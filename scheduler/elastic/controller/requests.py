@@ -1,7 +1,7 @@
 """Requests to the API server, to the byte; pure.
 
-Lives here: what the master requests. Never here: sending it. Each may be sent twice: a pod keeps the name chosen for it,
-a deletion names the uid, a status names the version that it replaces.
+Lives here: what the master requests. Never here: sending it. Each may be sent twice: a pod keeps the name chosen for
+it, a deletion names the uid, a status names the version that it replaces.
 """
 
 import math

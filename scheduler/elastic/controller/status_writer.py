@@ -36,7 +36,7 @@ _log = structlog.get_logger("elastic")
 class StatusWriter:
     """Keeps one status up to date while `run` runs.
 
-    stands: called with the round of a status that had to be written before something else may happen, once it is stored.
+    stands: called with the round of a status that had to be written before something else may happen, once stored.
     overtaken: called when another client has written a later round, a different one with the same number, or a status
     that cannot be read. readable: whether a status can be read.
     """
