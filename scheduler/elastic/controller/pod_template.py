@@ -136,7 +136,7 @@ def _mistakes(owner: Owner, template: Thing) -> Iterator[Problem]:
         remedy = "the first container trains; it must be an object with name, image and command"
         yield Problem.of("spec.template.spec.containers", written, remedy)
     elif not (isinstance(command, list) and command and all(isinstance(word, str) for word in command)):
-        remedy = "is required, for example [python, train.py]; the agent runs it and does not know the image's own command"
+        remedy = "is required, for example [python, train.py]; the agent runs it and does not know the image's command"
         yield Problem.of("spec.template.spec.containers[0].command", command, remedy)
     grace = pod.get("terminationGracePeriodSeconds")
     if grace is not None and not (type(grace) is int and grace >= 1):

@@ -1,9 +1,9 @@
 """How many workers each elastic job should have: `size(jobs, free) → {job: Want}`.
 
 Lives here: a policy's view of a job, the parameters of every policy, the policies, and the division of free capacity.
-Never here: a clock, randomness, or any memory between two calls. What a policy needs to know of the past is in the view.
-Callers: the elastic master, and the benches with views of their own. `scheduler.elastic.reconciler` creates the views and
-carries the answers out.
+Never here: a clock, randomness, or any memory between two calls. What a policy needs to know of the past is in the
+view. Callers: the elastic master, and the benches with views of their own. `scheduler.elastic.reconciler` creates the
+views and carries the answers out.
 
     job_view            JobView, History: a policy's input; Want: its answer
     policy_parameters   what users can set for each policy, and the errors for invalid values

@@ -2,12 +2,12 @@
 
 Lives here: `size`, the table of policies, and the order of assignment. Never here: a policy.
 
-Capacity is first reserved for earlier decisions: resizes in progress, and quorums that have no nodes yet. The rest goes,
-one step at a time, to the job with the largest relative gain: (R_{k+1} − R_k) / R_k as measured, 1/k if nothing is known.
-Jobs that scale alike are filled up from the smallest. If gains fall with the size, the result is the largest product of
-all throughputs (proportional fairness: Kelly 1997). If nothing is free, surplus moves from the job with the smallest loss
-to one that gains more than `TRADE` times as much. The loser gives it up in this call, the winner takes it in a later one.
-
+Capacity is first reserved for earlier decisions: resizes in progress, and quorums that have no nodes yet. The rest
+goes, one step at a time, to the job with the largest relative gain: (R_{k+1} − R_k) / R_k as measured, 1/k if nothing
+is known. Jobs that scale alike are filled up from the smallest. If gains fall with the size, the result is the largest
+product of all throughputs (proportional fairness: Kelly 1997). If nothing is free, surplus moves from the job with the
+smallest loss to one that gains more than `TRADE` times as much. The loser gives it up in this call, the winner takes it
+in a later one.
 The answer does not depend on the order of the jobs: ties are broken by size, then by name.
 """
 

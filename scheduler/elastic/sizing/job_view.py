@@ -16,8 +16,8 @@ from msgspec.structs import replace
 from scheduler.elastic.sizing.policy_parameters import Offer, Parameters
 
 HALF_LIFE: Final = 600.0
-"""Seconds after which a measurement has half its weight. Co-tenants of a node change within tens of minutes. An hour-old
-measurement weighs one sixty-fourth, less than the first new steps."""
+"""Seconds after which a measurement has half its weight. Co-tenants of a node change within tens of minutes. An
+hour-old measurement weighs one sixty-fourth, less than the first new steps."""
 
 
 GONE: Final = 100.0
@@ -30,8 +30,8 @@ LASTING: Final = 3
 """Consecutive measurements after which a lower throughput is no accident: a job that always waits for its disk."""
 
 DROPS: Final = (0.1, 0.25)
-"""Fraction by which they are lower: two standard deviations, within these bounds. Step times scatter by a few percent; a
-record of fast and slow steps scatters more, and proves less."""
+"""Fraction by which they are lower: two standard deviations, within these bounds. Step times scatter by a few percent;
+a record of fast and slow steps scatters more, and proves less."""
 
 SETTLED: Final = 60.0
 """Measurements, of a second or a step each, after which a few seconds do not outweigh the mean."""
@@ -207,8 +207,8 @@ class JobView(Struct, frozen=True, kw_only=True):
     batch_limit: int | None = None
     """Maximum samples of a step of all workers together; None without a limit."""
     epoch: float | None = None
-    """Epochs done, with fraction, or the last known value during a pause. None: before the first one, after the state is
-    lost, or if the script reports no epoch."""
+    """Epochs done, with fraction, or the last known value during a pause. None: before the first one, after the state
+    is lost, or if the script reports no epoch."""
     epoch_s: float | None = None
     """Seconds that an epoch takes at present."""
     schedule: tuple[Stage, ...] = ()
