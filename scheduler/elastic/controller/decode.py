@@ -185,7 +185,7 @@ def _cause(pod: api.Pod) -> tuple[str, bool]:
     who = f"{kind} {own.name}"
     if end.reason == OOM:
         return f"{OOM}: {who} {_memory(pod.spec, own)}", False
-    how = f": {abridged(end.message, WORDS)}" if end.message else f" ended with code {end.exit_code}"
+    how = f": {abridged(end.message, WORDS)}" if end.message else f" exited with code {end.exit_code}"
     return _told(shortened(end.reason, 64), who + how), end.reason in PLAIN
 
 

@@ -77,7 +77,7 @@ class JobController:
         self._accepting = AcceptedSpec(partial(problems, owner), counting.metrics.specs_refused_total.inc)
         self._unreadable = ""
         """Why the stored status cannot be read; the job is left alone until it can be."""
-        self._shown: tuple[float | None, Thing] = (None, {})  # when the rules last ran, and the status after that
+        self._shown: tuple[float | None, Thing] = (None, {})  # last run of the rules, and its status
         self._failures = 0
         self._began = site.clock()
         """When it was begun or rebuilt."""
@@ -129,7 +129,7 @@ class JobController:
         Workers continue to train.
         """
         if not self._unreadable:
-            said = f"Status is unreadable and stays unchanged; the job is not managed until it is fixed: {why}"
+            said = f"Status is unreadable and kept; the job is not managed until it is fixed: {why}"
             _log.error("status unreadable", job=self.owner.key, error=why)
             self._counting.metrics.unreadable_objects_total.labels("elasticjobs").inc()
             self._carry(job_effects.Tell("Warning", "StatusUnreadable", said))

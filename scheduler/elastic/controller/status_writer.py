@@ -176,8 +176,8 @@ class StatusWriter:
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             raise errors.Garbled("elasticjobs", f"not an ElasticJob: {error}") from error
         if job.metadata.uid != self._owner.uid:
-            raise errors.NotFound("elasticjobs", "another job has its name by now", status=404)
             raise errors.NotFound("elasticjobs", "another job has taken its name", status=404)
+        self.seen(job)
         return job.metadata.resource_version
 
 

@@ -77,9 +77,9 @@ def _fault(scene: Scene, w: Worker) -> tuple[str, bool] | None:
     rows = (
         (silent and beat is not None, f"sent no heartbeat for {unheard:.0f} s", True),
         (silent and inside, "sent no heartbeat since the master started", True),
-        (min(waited, unheard) > grace and not quiet, "is missing at the barrier and sends no heartbeat", True),
+        (min(waited, unheard) > grace and not quiet, "is missing at the barrier, without heartbeats", True),
         (w.frozen_at is not None and now - w.frozen_at > grace, "is frozen: its process is stopped", False),
-        (no_process, "is missing at the barrier and has no process", False),
+        (no_process, "is missing at the barrier, without a process", False),
         (stuck, "is stuck in a collective that the others have left", False),
         (w is scene.culprit, f"hangs: no progress for {stalled:.0f} s", False),
         (slow, f"was not ready {seated:.0f} s after it was assigned to a node", True),

@@ -83,7 +83,7 @@ class WorkerSeen(Struct, frozen=True):
     avoids: tuple[str, ...] = ()
     """Nodes excluded by its node affinity, for as long as it exists."""
     cause: str = ""
-    """Why it ended, from Kubernetes: `OOMKilled: …`, `Evicted: …`, `Error: init container fetch ended with code 1`."""
+    """Why it ended, from Kubernetes: `OOMKilled: …`, `Evicted: …`, `Error: init container fetch exited with code 1`."""
     plain: bool = False
     """The cause is only the exit of a process. A pod that was asked to exit ends like that as well."""
 

@@ -80,7 +80,7 @@ def waiting(s: State, now: float) -> str:
     if s.saving.error and _suspended(s) and s.rounds.record.holding:
         keep = ", ".join(seat.name for seat in s.rounds.record.holding)
         return (
-            f"Checkpoint failed; {keep} keep the state in memory until the job is resumed or suspended again: "
+            f"Checkpoint failed; state kept in memory by {keep} until the job is resumed or suspended again: "
             f"{s.saving.error}"
         )
     if s.exits.finishing_at is not None:
@@ -143,8 +143,8 @@ def status(s: State, now: float) -> Status:
         selector=s.selector,
         wanted=s.sizing.want,
         wanted_by=s.sizing.wanted_by,
+        members=tuple(_member(w, ranks) for w in people),
         # Four digits: it is a mean of a few steps, and `kubectl get` prints the number as it is.
-        # Four digits: it is a mean of a few steps, and `kubectl get` prints a number as it is.
         samples_per_second=float(f"{rate:.4g}") if ring and rate is not None else None,
         batch=_batch(s, record) if ring else None,
         last_resize=s.rounds.last_resize,

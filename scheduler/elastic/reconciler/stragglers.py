@@ -28,7 +28,7 @@ def look(s: State, now: float) -> None:
     if fraction < s.limits.straggler:
         s.straggler.uid, s.straggler.since = worker, now
         name = s.workers[worker].name
-        s.do(Tell("Warning", "Straggler", f"{name} computes at {fraction:.0%} of the median speed and is replaced"))
+        s.do(Tell("Warning", "Straggler", f"{name} computes at {fraction:.0%} of the median; it is replaced"))
 
 
 def _look_again(s: State, fractions: dict[str, float], now: float) -> None:

@@ -24,7 +24,7 @@ Fact: TypeAlias = tuple[bool, str, str]
 
 CHANGED = "TemplateChanged"
 """Condition type and event reason for an edit that is not applied yet."""
-LONG = "The former template is too long to be stored, so after a restart of the master the edited one is used."
+LONG = "The former template is too long to be stored; after a restart of the master the edited one is used."
 
 
 def restored(s: State, event: Restored) -> None:

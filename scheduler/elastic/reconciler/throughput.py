@@ -66,7 +66,7 @@ def taken(s: State, worker: Worker, beat: Beat, now: float) -> None:
         return
     if beat.phase != WorkerPhase.TRAINING or not s.rounds.record.ring:
         return
-    stepped = beat.step > s.rounds.record.step  # before its first step, a beat reports the steps before the round
+    stepped = beat.step > s.rounds.record.step  # until then a beat reports the steps before the round
     if stepped and s.measured.resumed_at is None:
         s.measured.resumed_at = now
     if stepped and beat.compute_s:

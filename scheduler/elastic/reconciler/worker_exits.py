@@ -68,7 +68,7 @@ def pod_ended(s: State, worker: Worker, event: WorkerSeen, now: float) -> None:
     if event.phase == "Succeeded":
         _ended_well(s, worker, now, own=False)
     else:
-        _gone_wrong(s, worker, f"failed: {event.cause}" if event.cause else "failed: its pod is in phase Failed", now)
+        _gone_wrong(s, worker, f"failed: {event.cause}" if event.cause else "failed: pod phase Failed", now)
 
 
 def explain(s: State, worker: Worker) -> None:
@@ -159,8 +159,8 @@ def _gone_wrong(s: State, worker: Worker, how: str, now: float) -> None:
 
 def _how(event: Exited) -> str:
     end = f"exited with code {event.code}" if event.signal is None else f"was killed by signal {event.signal}"
-    blamed = f"it blames {event.culprit}" if event.culprit else ""
     parts = [end, event.why, f"it blames {event.culprit}" if event.culprit else "", *event.tail[-TAIL:]]
+    return ": ".join(part for part in parts if part)
 
 
 def lose(s: State, worker: Worker, why: str, now: float, *, bars: bool) -> None:

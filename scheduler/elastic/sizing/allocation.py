@@ -8,6 +8,7 @@ is known. Jobs that scale alike are filled up from the smallest. If gains fall w
 product of all throughputs (proportional fairness: Kelly 1997). If nothing is free, surplus moves from the job with the
 smallest loss to one that gains more than `TRADE` times as much. The loser gives it up in this call, the winner takes it
 in a later one.
+
 The answer does not depend on the order of the jobs: ties are broken by size, then by name.
 """
 

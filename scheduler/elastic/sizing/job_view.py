@@ -71,7 +71,7 @@ class Record(Struct, frozen=True):
         left = _left(now - self.at)
         weight = self.weight * left + 1.0
         shift = rate - self.mean
-        mean = max(self.mean + shift / weight, min(self.mean, rate))  # a much larger value must not round it to 0
+        mean = max(self.mean + shift / weight, min(self.mean, rate))  # must not be rounded to 0
         return Record(weight, mean, self.squares * left + shift * (rate - mean), now)
 
     @property

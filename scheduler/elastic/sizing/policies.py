@@ -1,15 +1,15 @@
 """The four policies: `offer`, `efficiency`, `utility` and `schedule`. Each proposes a size for one job.
 
-`offer` takes all that is free: min(max, ⌈limit / per worker⌉). Source: ElasticDL ("want N, run with what you get"). Here
-the scheduler preempts the surplus.
+`offer` takes all that is free: min(max, ⌈limit / per worker⌉). Source: ElasticDL ("want N, run with what you get").
+Here the scheduler preempts the surplus.
 
 `efficiency` grows as long as additional workers scale. With R_k samples per second at k workers, d more add
 
     s_{k,d} = (R_{k+d} − R_k) / (d · R_k / k)
 
 relative to what d workers contribute on average now. k + d is preferred if s_{k,d} > S (`threshold`), with d = `step`,
-which means R_{k+d} > R_k · (1 + S·d/k). Over several steps the factors are multiplied. So the rule prefers the size with
-the largest R_k / Π(1 + S·d/j), whichever way the search took; with small steps that is R_k / k^S.
+which means R_{k+d} > R_k · (1 + S·d/k). Over several steps the factors are multiplied. So the rule prefers the size
+with the largest R_k / Π(1 + S·d/j), whichever way the search took; with small steps that is R_k / k^S.
 Source: Or, Zhang, Freedman, "Resource Elasticity in Distributed Deep Learning", MLSys'20, and its code, which compares
 only neighbors.
 
@@ -23,10 +23,10 @@ through the points. Before the first point it is constant; after the last it fal
 Source: the code of the same paper (`utility.py`). This one counts samples: the paper's b · t_k uses one batch for both
 sizes, which is wrong if the batch grows with the workers. Past cost is on both sides and cancels.
 
-`schedule` has a stated size for each phase of the training, `{epoch, workers}`: the workers of the last stage whose epoch
-is at most `e`, the epochs done so far. For a stage with more workers than now, that is at most e + lead / (seconds of an
-epoch), so that newcomers are warm in time. A phase has no more workers than its batch can use. Before the first stage
-the job has its minimum.
+`schedule` has a stated size for each phase of the training, `{epoch, workers}`: the workers of the last stage whose
+epoch is at most `e`, the epochs done so far. For a stage with more workers than now, that is at most e + lead /
+(seconds of an epoch), so that newcomers are warm in time. A phase has no more workers than its batch can use. Before
+the first stage the job has its minimum.
 Source: static schedules as stated by Goyal et al. 2017 and AdaBatch for the batch, by epoch.
 """
 
@@ -43,8 +43,8 @@ from scheduler.elastic.sizing.proposal import Proposal, clamped, largest, pays
 
 
 def scaling(size: int, rate: float, larger: int, rate_there: float) -> float:
-    """Throughput scaling efficiency from `size` to `larger` workers; 1 is perfect. 400 → 480 samples/s for 4 → 5 workers
-    is 0.8.
+    """Throughput scaling efficiency from `size` to `larger` workers; 1 is perfect. 400 → 480 samples/s for 4 → 5
+    workers is 0.8.
     """
     return (rate_there - rate) * size / (rate * (larger - size))
 

@@ -39,8 +39,8 @@ def rate(measured: Mapping[int, Measured], size: int) -> float:
 
 
 IDLE: Final = 1.0
-"""Assumed seconds without a step of a job's first resize. A warm join takes 0.15 to 0.5 s; a large model must be sent to
-the newcomers."""
+"""Assumed seconds without a step of a job's first resize. A warm join takes 0.15 to 0.5 s; a large model must be sent
+to the newcomers."""
 
 
 class Proposal(Struct, frozen=True, kw_only=True):

@@ -1,13 +1,13 @@
 """The search that `efficiency` and `utility` share: try larger sizes while they are preferred, then settle in between.
 
-Lives here: which size to try next, from the measurements so far. Never here: which size is preferred. That is the rule of
-the policy, a function (from size, rate; to size, rate) → above 0 if the second is preferred. MLSys'20 tries the sizes one
-after the other. Doubling, and then the maximum of a parabola through the best size and its neighbors, finds the same size
-in a number of trials that grows with the logarithm; `stride: 1` is the way of MLSys'20.
+Lives here: which size to try next, from the measurements so far. Never here: which size is preferred. That is the rule
+of the policy, a function (from size, rate; to size, rate) → above 0 if the second is preferred. MLSys'20 tries the
+sizes one after the other. Doubling, and then the maximum of a parabola through the best size and its neighbors, finds
+the same size in a number of trials that grows with the logarithm; `stride: 1` is the way of MLSys'20.
 
 A comparison counts if it holds at the worse ends of both confidence intervals, R_a·(1 + z·e_a/√2) and R_b·(1 −
-z·e_b/√2) with the relative standard errors e: one-sided, at z standard errors of the ratio if both are alike. If it holds
-at only one end the job keeps its size, so noise alone moves no worker.
+z·e_b/√2) with the relative standard errors e: one-sided, at z standard errors of the ratio if both are alike. If it
+holds at only one end the job keeps its size, so noise alone moves no worker.
 """
 
 import math
@@ -63,9 +63,9 @@ def search(job: JobView, policy: Search, worth: Worth) -> Proposal:
 def _known(job: JobView, policy: Search, worth: Worth, most: int) -> Known:
     """Sizes with enough and recent measurements, in order.
 
-    Enough means `samples`. One is enough for the very first size, because a larger one is tried next in any case. One is
-    also enough for a size that is clearly preferred already, because disturbances only make steps longer: a size that
-    looks bad may be better, but one that looks good is good.
+    Enough means `samples`. One is enough for the very first size, because a larger one is tried next in any case. One
+    is also enough for a size that is clearly preferred already, because disturbances only make steps longer: a size
+    that looks bad may be better, but one that looks good is good.
     """
     known: Known = {}
     spread = _spread(job)
@@ -86,7 +86,7 @@ def _known(job: JobView, policy: Search, worth: Worth, most: int) -> Known:
 
 
 def _spread(job: JobView) -> float:
-    """Variance of one measurement, relative to its mean squared. All sizes are pooled, because noise belongs to the job.
+    """Variance of one measurement, relative to its mean squared. All sizes are pooled, as noise belongs to the job.
 
     `SPREAD` counts as well while there are few measurements.
     """
