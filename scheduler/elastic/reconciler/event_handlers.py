@@ -26,7 +26,7 @@ from scheduler.elastic.reconciler.worker import Worker
 
 REMEMBERED = 1000
 """Number of deleted pods to remember. Late events arrive within seconds, and a job creates few pods per second."""
-ALIEN = "has other model tensors than the members"
+ALIEN = "has other tensors than the members"
 
 
 def restored(s: State, event: job_events.Restored, now: float) -> None:

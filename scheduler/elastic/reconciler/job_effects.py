@@ -1,7 +1,7 @@
 """What to do for one ElasticJob. An effect may be emitted repeatedly, and is carried out once.
 
 A failed effect is not reported; it is emitted again while it is needed. There are two exceptions. If the API server
-rejects a new pod, that is reported (`FailedCreate`). The master retries `Persist` until it succeeds, and answers with
+rejects a new pod, that is reported (`StartRefused`). The master retries `Persist` until it succeeds, and answers with
 `Persisted`.
 """
 
