@@ -53,7 +53,7 @@ def _set_up_together(s: State) -> None:
 
 
 def _expect(s: State, people: list[Worker], those: list[Worker], target: int, now: float) -> None:
-    """Predict the round of these people for the workers in `those`. A rank that a script has read does not change."""
+    """Predict the round of `people` for the workers in `those`. A rank that a script has read does not change."""
     if not those:
         return
     least = s.spec.min_workers if s.spec else 1

@@ -216,7 +216,7 @@ class Measured:
     resumed_at: float | None = None
     """When the first step of the round was reported."""
     uses: frozenset[str] | None = None
-    """What the script was seen to ask for and to report. None: before its first step, or not told by agents."""
+    """What the script was seen to ask for and to report. None: before its first step, or not reported by agents."""
 
 
 @dataclass(slots=True)

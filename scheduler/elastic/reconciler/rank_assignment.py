@@ -83,7 +83,7 @@ class Order:
 
 
 def choose(s: State, people: list[Worker], target: int, least: int, now: float) -> Choice:
-    """Choose who trains next: `target` of these people if there are as many, never fewer than `least`."""
+    """Choose which of these workers train next: `target` if there are as many, never fewer than `least`."""
     gone = [w for w in people if w.going]
     stay = [w for w in people if not w.going]
     kept = _last_holder(gone, stay)

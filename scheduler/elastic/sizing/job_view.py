@@ -24,7 +24,7 @@ GONE: Final = 100.0
 """Half-lives after which a weight no longer falls: a week later there would be nothing left to divide by."""
 
 RATES: Final = (1e-9, 1e24)
-"""Range of samples per second. Values outside are not a throughput, and their squares overflow."""
+"""Range of samples per second. Values outside are not a throughput, and their squares may not be finite."""
 
 LASTING: Final = 3
 """Consecutive measurements after which a lower throughput is no accident: a job that always waits for its disk."""

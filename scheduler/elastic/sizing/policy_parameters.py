@@ -83,7 +83,7 @@ class Utility(Search, frozen=True, kw_only=True, rename="camel", tag_field="poli
 
     value: Money = 100.0
     """Linear utility: value of the job if it ended at once, in units of money."""
-    deadline: Annotated[float, Meta(gt=0, le=31_536_000, description="seconds above 0, at most one year")] = (
+    deadline: Annotated[float, Meta(gt=0, le=31_536_000, description="must be above 0, at most one year")] = (
         10_800.0
     )
     """Linear utility: seconds since the first step at which the job's value is 0; later it is negative. Defaults to

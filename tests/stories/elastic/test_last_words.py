@@ -69,7 +69,7 @@ async def test_a_script_of_another_kind_is_recognized_before_it_trains(jobs, kub
     failed = [one["reason"] for one in over["conditions"] if one["type"] == "Failed"]
     assert (over["phase"], failed) == ("Failed", ["NotElastic"])
     sign = (
-        " has a script that is not elastic: it calls torch.distributed.init_process_group without Horovod: "
+        " has a script that is not elastic: it calls torch.distributed.init_process_group without Horovod. "
     )
     assert sign in over["reason"]
     assert over["restarts"] == 0
