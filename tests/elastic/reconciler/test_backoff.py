@@ -123,7 +123,10 @@ def test_what_the_next_start_waits_for_is_told_of_each_role(monkeypatch: pytest.
 
     world.size(2)
     world.run(2)
-    assert (world.status.reason, world.status.next_change) == ("2 workers wanted by test: the test says so", None)
+    assert (world.status.reason, world.status.next_change) == (
+        "2 workers wanted by test: the test says so",
+        None,
+    )
 
     refuse(monkeypatch, "core")
     world.size(6)

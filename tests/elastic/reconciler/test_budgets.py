@@ -38,9 +38,7 @@ def test_a_rank_that_always_fails_at_the_same_step_fails_the_job() -> None:
     assert world.run(HOUR, raising(world, 43)), world.status.reason
     assert (reason(world), world.status.restarts) == ("TooManyFailures", 0)
     said = world.status.reason
-    assert re.match(
-        r"Worker processes failed 3 times in a row without progress beyond step 4[12];", said
-    )
+    assert re.match(r"Worker processes failed 3 times in a row without progress beyond step 4[12];", said)
     assert "; spec.maxRestarts is 2: w" in said
     assert said.endswith(" exited with code 1: ValueError: bad sample: the end")
     assert world.run(60, lambda: not world.pods)

@@ -101,7 +101,9 @@ def test_a_cause_that_comes_late_is_told_with_the_wait_for_the_next_start() -> N
         world.end(pod, 1, None)
         world.run(0.2)
 
-    assert f"after 2 consecutive failures: {pod.name} failed: {OOM}; exited with code 1" in world.status.reason
+    assert (
+        f"after 2 consecutive failures: {pod.name} failed: {OOM}; exited with code 1" in world.status.reason
+    )
 
 
 def test_an_exit_code_adds_nothing_to_what_was_said() -> None:

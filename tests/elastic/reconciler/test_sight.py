@@ -102,9 +102,7 @@ def test_people_are_told() -> None:
     assert (seen(world).status, seen(world).reason) == (True, "WatchHealthy")
     world.lose_sight()
     world.run(15)
-    said = (
-        "the watch of pods is down; no workers are started until the pod watch recovers"
-    )
+    said = "the watch of pods is down; no workers are started until the pod watch recovers"
     assert (seen(world).status, seen(world).reason, seen(world).message) == (False, "WatchFailed", said)
     assert world.status.reason.startswith(said + "; 2 workers wanted by test")
     world.see_again()

@@ -98,7 +98,9 @@ def test_each_edit_is_told_once() -> None:
         "template was edited: metadata.labels, spec.containers",
         "template was edited: spec.containers",
     ]
-    assert "Without spec.checkpoint.path, training then restarts from the beginning." in changed(world).message
+    assert (
+        "Without spec.checkpoint.path, training then restarts from the beginning." in changed(world).message
+    )
 
     world.change(template=TEMPLATE)
     assert (before.status, changed(world).status, changed(world).message) == (False, False, "")

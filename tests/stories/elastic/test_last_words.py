@@ -16,7 +16,12 @@ ENDS = {
         "EarlyExit",
         " exited with code 0 at step 20, before ",
     ),
-    "one returns halfway": (["--bad-end", "return"], "fail", "EarlyExit", " while the training continued in "),
+    "one returns halfway": (
+        ["--bad-end", "return"],
+        "fail",
+        "EarlyExit",
+        " while the training continued in ",
+    ),
     "one may exit halfway": (["--bad-end", "exit"], "allow", "Succeeded", "Training finished"),
     "an export fails": (
         ["--bad-end", "export"],
