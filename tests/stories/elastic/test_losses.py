@@ -180,7 +180,7 @@ async def test_all_workers_are_lost(jobs, kubelet, tmp_path):
     await jobs.until_step("train", lambda step: step["pod"] not in names and step["step"] > last)
     assert (await jobs.status("train"))["restarts"] == 1
     (told,) = await jobs.told("train", "GangLost")
-    assert told.endswith(f"the gang begins again from the last checkpoint in {kept}")
+    assert told.endswith(f"the gang restarts from the last checkpoint in {kept}")
 
 
 def _runs(pod):
