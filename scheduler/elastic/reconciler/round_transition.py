@@ -26,7 +26,7 @@ from scheduler.elastic.reconciler.worker import Worker
 
 STOPPED = {"WorkerLost", FAILED}
 """Causes after which no member trains."""
-BEGINS = "started"
+BEGINS = "Started"
 """The cause of the first round."""
 
 
