@@ -76,8 +76,8 @@ def _bounds(own: Schema) -> Iterator[str]:
     if high is not None:
         yield f"{'<' if own.get('exclusiveMaximum') else '≤'} {high}"
     for word, unit in (("Length", "characters"), ("Items", "items"), ("Properties", "entries")):
-        if own.get(f"min{word}", 0) > 1 or (own.get(f"min{word}") and f"max{word}" not in own):
-            yield f"at least {own[f'min{word}']} {unit}"
+        if own.get(f"min{word}"):
+            yield "not empty" if own[f"min{word}"] == 1 else f"at least {own[f'min{word}']} {unit}"
         if f"max{word}" in own:
             yield f"at most {own[f'max{word}']} {unit}"
     if "pattern" in own and own["pattern"] != DURATION:

@@ -1,6 +1,6 @@
 """The tables that follow from the code: `python -m tests.docs.generate` writes them into their pages.
 
-A generated part is between `<!-- made: NAME -->` and `<!-- end -->`, on any page.
+A generated part is between `<!-- made: NAME -->` and `<!-- end -->`, on any page of docs/.
 """
 
 import re
@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from tests.docs import command_reference, elasticjob_reference, settings_reference
-from tests.docs.pages import pages
+from tests.docs.pages import DOCS
 from tests.telemetry.rows import ELASTIC, METRICS, markdown
 
 BLOCK: Final = re.compile(r"(<!-- made: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -31,6 +31,7 @@ def rewritten(text: str) -> str:
 
 
 if __name__ == "__main__":
-    for own in pages():
-        if BLOCK.search(own.text):
-            own.path.write_text(rewritten(own.text), encoding="utf-8")
+    for path in sorted(DOCS.rglob("*.md")):
+        text = path.read_text(encoding="utf-8")
+        if (new := rewritten(text)) != text:
+            path.write_text(new, encoding="utf-8")
