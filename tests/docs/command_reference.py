@@ -14,7 +14,7 @@ from scheduler.cli.options import CLUSTER
 _METAVARS: Final = {int: "N", Path: "PATH", str: "TEXT"}
 
 
-def _all() -> Iterator[tuple[str, Any]]:
+def found() -> Iterator[tuple[str, Any]]:
     """Name and command, in the order of the help."""
     rows = {row.name: row for row in TABLE}
     for name, command in typer.main.get_command(app).commands.items():
@@ -24,20 +24,20 @@ def _all() -> Iterator[tuple[str, Any]]:
 def summary() -> str:
     """One row a command."""
     lines = ["| command | what it does |", "|---|---|"]
-    for name, command in _all():
+    for name, command in found():
         lines.append(f"| [`{name}`](#gangwright-{name}) | {_text(command).split(chr(10))[0]} |")
     return "\n".join(lines)
 
 
 def commands() -> str:
     """One section a command."""
-    return "\n\n".join("\n\n".join(_section(name, command)) for name, command in _all())
+    return "\n\n".join("\n\n".join(_section(name, command)) for name, command in found())
 
 
 def cluster_options() -> str:
     """The options by which commands reach a cluster, once."""
-    found = {own.name: own for _, command in _all() for own in command.params if _is_common(own)}
-    return _table(list(found.values()))
+    common = {own.name: own for _, command in found() for own in command.params if _is_common(own)}
+    return _table(list(common.values()))
 
 
 def _section(name: str, command: Any) -> Iterator[str]:
