@@ -26,7 +26,7 @@ _LEFT_OUT: Final = frozenset({"…", "..."})
 PROGRAM: Final = typer.main.get_command(app)
 
 
-class Torn(ValueError):
+class ShellError(ValueError):
     """A line that no shell can take apart."""
 
 
@@ -53,7 +53,7 @@ def shell_lines(page: Page) -> Iterator[Piece]:
 
 
 def calls(line: str) -> Iterator[list[str]]:
-    """The words of each call of `gangwright` in a line, without the program's name. Raises Torn."""
+    """The words of each call of `gangwright` in a line, without the program's name. Raises ShellError."""
     for words in _commands(line):
         while words and _ASSIGNMENT.fullmatch(words[0]):
             words = words[1:]
@@ -70,7 +70,7 @@ def _commands(line: str) -> Iterator[list[str]]:
     try:
         words = list(lexer)
     except ValueError as error:
-        raise Torn(f"{line}: {error}") from None
+        raise ShellError(f"{line}: {error}") from None
     own: list[str] = []
     redirected = False
     for word in words:
@@ -144,5 +144,5 @@ def _complaints(page: Page, piece: Piece) -> Iterator[str]:
             wrong = complaint([*words, "…"] if is_a_name else words)
             if wrong:
                 yield f"{page}:{piece.line}: {piece.text}: {wrong}"
-    except Torn as torn:
+    except ShellError as torn:
         yield f"{page}:{piece.line}: {torn}"

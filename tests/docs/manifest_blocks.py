@@ -45,7 +45,9 @@ def is_object(own: Any) -> bool:
 
 
 def is_kustomization(own: Any) -> bool:
-    return isinstance(own, dict) and (own.get("kind") == "Kustomization" or is_of(own, {"resources", "components"}))
+    return isinstance(own, dict) and (
+        own.get("kind") == "Kustomization" or is_of(own, {"resources", "components"})
+    )
 
 
 def is_of(own: Mapping[str, Any], keys: set[str]) -> bool:
@@ -161,7 +163,9 @@ def _of_gangs(objects: list[Object]) -> Iterator[str]:
                 continue
             for role, least in member.quorum.items():
                 needed[str(member.gang), role] = least
-            made[str(member.gang), member.role if len(member.quorum) > 1 or "" not in member.quorum else ""] += template.count
+            made[
+                str(member.gang), member.role if len(member.quorum) > 1 or "" not in member.quorum else ""
+            ] += template.count
     for (gang, role), least in needed.items():
         if made[gang, role] < least:
             yield f"gang {gang} needs {least} members{f' of role {role}' if role else ''}, and {made[gang, role]} are made"

@@ -65,7 +65,9 @@ class Page:
             number = counts.get(slug, 0)
             counts[slug] = number + 1
             found.append(
-                Heading(int(opening.tag[1]), text, f"{slug}-{number}" if number else slug, (opening.map or [0])[0])
+                Heading(
+                    int(opening.tag[1]), text, f"{slug}-{number}" if number else slug, (opening.map or [0])[0]
+                )
             )
         return found
 
@@ -87,7 +89,9 @@ class Page:
                 yield from (Piece(line, "html", target) for target in _HTML_LINK.findall(token.content))
         for token in self.tokens:
             if token.type == "html_block":
-                yield from (Piece(_line(token), "html", target) for target in _HTML_LINK.findall(token.content))
+                yield from (
+                    Piece(_line(token), "html", target) for target in _HTML_LINK.findall(token.content)
+                )
 
     @cached_property
     def blocks(self) -> list[Piece]:
@@ -101,7 +105,11 @@ class Page:
     @cached_property
     def words(self) -> list[Piece]:
         """All that is in backticks in running text and tables."""
-        return [Piece(line, "code", token.content) for line, token in self._inline() if token.type == "code_inline"]
+        return [
+            Piece(line, "code", token.content)
+            for line, token in self._inline()
+            if token.type == "code_inline"
+        ]
 
     def _inline(self) -> Iterator[tuple[int, Token]]:
         for token in self.tokens:

@@ -21,7 +21,13 @@ def table() -> str:
     last = ""
     for section, name, text in explained():
         if section != last:
-            lines += [*([""] if last else []), f"## {section}", "", "| setting | default | meaning |", "|---|---|---|"]
+            lines += [
+                *([""] if last else []),
+                f"## {section}",
+                "",
+                "| setting | default | meaning |",
+                "|---|---|---|",
+            ]
             last = section
         lines.append(f"| `{section}.{name}` | {_default(defaults[section][name])} | {text} |")
     return "\n".join(lines)

@@ -25,12 +25,12 @@ _WIDTH: Final = 4
 """Spaces by which the site's Markdown indents what belongs to an item of a list."""
 
 
-class Broken(Exception):
+class SiteError(Exception):
     """The site has a page that links nowhere, or cannot be built at all."""
 
 
 def build(work: Path, source: Path = DOCS) -> Path:
-    """The folder with the site of these pages, inside of the folder to work in. Raises Broken with what is wrong."""
+    """The folder with the site of these pages, inside of the folder to work in. Raises SiteError with what is wrong."""
     copy(work / "docs", source)
     shutil.copy(CONFIGURATION, work)
     program = Path(sysconfig.get_path("scripts")) / "zensical"
@@ -38,7 +38,7 @@ def build(work: Path, source: Path = DOCS) -> Path:
         [program, "build", "--strict", "--clean"], cwd=work, capture_output=True, text=True, check=False
     )
     if done.returncode:
-        raise Broken(_COLOR.sub("", done.stderr + done.stdout).split("Traceback")[0])
+        raise SiteError(_COLOR.sub("", done.stderr + done.stdout).split("Traceback")[0])
     return work / "site"
 
 
@@ -58,9 +58,17 @@ def dialect(page: Page, docs: Path = DOCS) -> str:
     """The text of a page as the site reads it."""
     lines = page.text.splitlines()
     fenced = {
-        number for token in page.tokens if token.type in {"fence", "code_block"} for number in range(*token.map or (0, 0))
+        number
+        for token in page.tokens
+        if token.type in {"fence", "code_block"}
+        for number in range(*token.map or (0, 0))
     }
-    tables = {number for token in page.tokens if token.type == "table_open" for number in range(*token.map or (0, 0))}
+    tables = {
+        number
+        for token in page.tokens
+        if token.type == "table_open"
+        for number in range(*token.map or (0, 0))
+    }
     for heading in page.headings:
         if re.search(r"-\d+$", heading.anchor) and lines[heading.line].startswith("#"):
             lines[heading.line] += f" {{#{heading.anchor}}}"
@@ -120,7 +128,7 @@ if __name__ == "__main__":
     shutil.rmtree(WORK, ignore_errors=True)
     try:
         made = build(WORK)
-    except Broken as broken:
+    except SiteError as broken:
         sys.exit(str(broken))
     shutil.rmtree(SITE, ignore_errors=True)
     shutil.move(made, SITE)

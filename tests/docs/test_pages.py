@@ -28,7 +28,15 @@ def test_the_checks_see_something():
     found = pages()
 
     assert sum(len(page.links) for page in found) > 20
-    assert sum(1 for page in found for piece in command_lines.shell_lines(page) for _ in command_lines.calls(piece.text)) > 40
+    assert (
+        sum(
+            1
+            for page in found
+            for piece in command_lines.shell_lines(page)
+            for _ in command_lines.calls(piece.text)
+        )
+        > 40
+    )
     assert sum(1 for page in found for block in page.blocks if block.kind in manifest_blocks.YAML) > 4
 
 
@@ -109,6 +117,21 @@ def test_a_good_command_is_none(text):
 POD = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n"
 
 
+def member(quorum, scheduler="gangwright"):
+    """A pod of a gang that needs so many."""
+    labels, annotations = "{gangwright.io/gang: a}", f"{{gangwright.io/min-members: '{quorum}'}}"
+    spec = f"{{schedulerName: {scheduler}, containers: [{{name: a, image: a}}]}}"
+    return f"{POD}  labels: {labels}\n  annotations: {annotations}\nspec: {spec}"
+
+
+ELASTIC_JOB = """
+apiVersion: gangwright.io/v1alpha1
+kind: ElasticJob
+metadata: {name: a}
+spec: {minWorkers: 3, maxWorkers: 2, template: {spec: {containers: [{name: a, image: a, command: [a]}]}}}
+"""
+
+
 @pytest.mark.parametrize(
     ("text", "wrong"),
     [
@@ -119,27 +142,14 @@ POD = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n"
         ("queue: {order: fastest}", "must be one of"),
         ("queue: {ordre: fifo}", "ordre"),
         ("resources: [../nowhere]", "does not exist"),
-        ("apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [../nowhere]", "does not exist"),
         (
-            f"{POD}  labels: {{gangwright.io/gang: a}}\n  annotations: {{gangwright.io/min-members: '2'}}\n"
-            "spec: {schedulerName: gangwright, containers: [{name: a, image: a}]}",
-            "needs 2 members, and 1 are made",
+            "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [../nowhere]",
+            "does not exist",
         ),
-        (
-            f"{POD}  labels: {{gangwright.io/gang: a}}\n  annotations: {{gangwright.io/min-members: many}}\n"
-            "spec: {schedulerName: gangwright, containers: [{name: a, image: a}]}",
-            "many",
-        ),
-        (
-            f"{POD}  labels: {{gangwright.io/gang: a}}\n  annotations: {{gangwright.io/min-members: '1'}}\n"
-            "spec: {schedulerName: other, containers: [{name: a, image: a}]}",
-            "schedulerName must be gangwright",
-        ),
-        (
-            "apiVersion: gangwright.io/v1alpha1\nkind: ElasticJob\nmetadata: {name: a}\n"
-            "spec: {minWorkers: 3, maxWorkers: 2, template: {spec: {containers: [{name: a, image: a, command: [a]}]}}}",
-            "maxWorkers",
-        ),
+        (member("2"), "needs 2 members, and 1 are made"),
+        (member("many"), "many"),
+        (member("1", scheduler="other"), "schedulerName must be gangwright"),
+        (ELASTIC_JOB, "maxWorkers"),
     ],
 )
 def test_bad_yaml_is_found(text, wrong):

@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 from tests.docs.pages import DOCS, Page
-from tests.docs.site import Broken, build, dialect
+from tests.docs.site import SiteError, build, dialect
 
-LOADED = re.compile(r"""<(?:link|script|img|iframe|source|video|audio|embed|object)\b[^>]*?(?:href|src|data)=["']?([^"'\s>]+)""")
+LOADED = re.compile(
+    r"""<(?:link|script|img|iframe|source|video|audio|embed|object)\b[^>]*?(?:href|src|data)=["']?([^"'\s>]+)"""
+)
 """What a browser fetches on its own; a link that a reader follows is none of it."""
 
 
@@ -31,7 +33,7 @@ def test_a_broken_site_is_none(tmp_path):
     source.mkdir()
     (source / "README.md").write_text("# A\n\n[b](nowhere.md)\n", encoding="utf-8")
 
-    with pytest.raises(Broken, match=r"README\.md:3"):
+    with pytest.raises(SiteError, match=r"README\.md:3"):
         build(tmp_path, source)
 
 
@@ -46,7 +48,10 @@ def test_a_broken_site_is_none(tmp_path):
         ("| a |\n|---|\n| `b\\|c` \\| d |", "| a |\n|---|\n| `b|c` \\| d |"),
         ("text\n* a\n  b\n* c\n\nend", "text\n\n*   a\n    b\n*   c\n\nend"),
         ("* a\n  * b\n    c\n\n  d", "*   a\n    *   b\n        c\n\n    d"),
-        ("1. a\n\n   ```sh\n   b\n     c\n   ```\n2. d", "1.  a\n\n    ```sh\n    b\n      c\n    ```\n2.  d"),
+        (
+            "1. a\n\n   ```sh\n   b\n     c\n   ```\n2. d",
+            "1.  a\n\n    ```sh\n    b\n      c\n    ```\n2.  d",
+        ),
         ("```\n* a\n[b](../../c.md)\n```", "```\n* a\n[b](../../c.md)\n```"),
     ],
 )

@@ -70,7 +70,9 @@ def test_formats():
 def test_strategies_and_levels():
     """Every strategy has its row, and the levels that are named are the default ones."""
     rows = page("docs/concepts/placement.md").table("## Strategies")
-    (level,) = [row for row in page("docs/reference/labels.md").table("## You write these") if "/level`" in row[0]]
+    (level,) = [
+        row for row in page("docs/reference/labels.md").table("## You write these") if "/level`" in row[0]
+    ]
 
     assert [row[0] for row in rows] == [f"`{own.value}`" for own in Strategy]
     assert {own.name for own in DEFAULT_LEVELS} <= in_backticks(level[2])
@@ -120,7 +122,9 @@ def test_uninstall_takes_the_gate_away_first():
         document["metadata"]["name"] for document in yaml.safe_load_all(gate.read_text(encoding="utf-8"))
     }
     block = next(
-        own for own in page("docs/get-started/install.md").section("## Uninstall").blocks if "ungate" in own.text
+        own
+        for own in page("docs/get-started/install.md").section("## Uninstall").blocks
+        if "ungate" in own.text
     )
     steps = [line for line in block.text.splitlines() if line.strip() and not line.startswith("#")]
 

@@ -49,7 +49,9 @@ def test_a_forbidden_word_is_found(tmp_path, text, word):
     assert list(words.finds(place)) == [f"{place}:2: {word}"]
 
 
-@pytest.mark.parametrize("text", ["the shelf", "asyncio.cancelled()", "precise", "a mendable header", "here", "otherwise"])
+@pytest.mark.parametrize(
+    "text", ["the shelf", "asyncio.cancelled()", "precise", "a mendable header", "here", "otherwise"]
+)
 def test_other_words_are_free(tmp_path, text):
     """A word that only contains a forbidden one is none, nor is a name of an API."""
     place = tmp_path / "made-up.md"
