@@ -152,7 +152,9 @@ def _of_gangs(objects: list[Object]) -> Iterator[str]:
         try:
             found = templates(own, "team")
         except (SettingsError, KeyError, TypeError) as error:
-            if "read from the cluster" not in str(error):  # of a TrainJob, whose runtime the page may not show
+            if "read from the cluster" not in str(
+                error
+            ):  # of a TrainJob, whose runtime the page may not show
                 yield f"{own['kind']}: {error}"
             continue
         for template in found:

@@ -18,6 +18,18 @@ CONFIGURATION: Final = ROOT / "zensical.toml"
 WORK: Final = ROOT / "build" / "documentation"
 SITE: Final = ROOT / "site"
 
+ORDER: Final = (
+    "README.md",
+    *("get-started", "get-started/try-it.md", "get-started/install.md", "get-started/first-gang.md"),
+    *("tasks", "tasks/run", "tasks/run/job.md", "tasks/manage"),
+    *("concepts", "concepts/overview.md"),
+    *("troubleshooting.md", "operations", "reference"),
+)
+"""What comes first in the menu, folders and pages alike; the rest follows by name."""
+
+STYLE: Final = ".md-typeset table td:first-child code { white-space: nowrap; }\n"
+"""Keys and options are not broken at the edge of their column."""
+
 _COLOR: Final = re.compile(r"\x1b\[[\d;]*m")
 _LINK: Final = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 _ITEM: Final = re.compile(r"( *)([*+-]|\d+[.)])( +)(?=\S)")
@@ -32,7 +44,10 @@ class SiteError(Exception):
 def build(work: Path, source: Path = DOCS) -> Path:
     """The folder with the site of these pages, inside of the folder to work in. Raises SiteError with what is wrong."""
     copy(work / "docs", source)
-    shutil.copy(CONFIGURATION, work)
+    (work / "docs" / "site.css").write_text(STYLE, encoding="utf-8")
+    first, rest = CONFIGURATION.read_text(encoding="utf-8").split("\n\n", 1)
+    own = f'{first}\nextra_css = ["site.css"]\nnav = {menu(source)}\n\n{rest}'
+    (work / CONFIGURATION.name).write_text(own, encoding="utf-8")
     program = Path(sysconfig.get_path("scripts")) / "zensical"
     done = subprocess.run(
         [program, "build", "--strict", "--clean"], cwd=work, capture_output=True, text=True, check=False
@@ -40,6 +55,24 @@ def build(work: Path, source: Path = DOCS) -> Path:
     if done.returncode:
         raise SiteError(_COLOR.sub("", done.stderr + done.stdout).split("Traceback")[0])
     return work / "site"
+
+
+def menu(source: Path, folder: str = "") -> str:
+    """The pages and folders of a folder, in their order, as TOML."""
+
+    def rank(name: str) -> tuple[int, str]:
+        return (ORDER.index(name) if name in ORDER else len(ORDER), name)
+
+    below = [own for own in (source / folder).iterdir() if own.suffix == ".md" or any(own.rglob("*.md"))]
+    names = sorted((str(own.relative_to(source)) for own in below), key=rank)
+    return f"[{', '.join(_entry(source, name) for name in names)}]"
+
+
+def _entry(source: Path, name: str) -> str:
+    if name.endswith(".md"):
+        return f'"{name}"'
+    title = Path(name).name.replace("-", " ").capitalize()
+    return f'{{"{title}" = {menu(source, name)}}}'
 
 
 def copy(place: Path, source: Path = DOCS) -> None:
