@@ -41,19 +41,16 @@ def _below(path: str, own: Schema) -> Iterator[Field]:
 
 
 def table(part: str) -> str:
-    head = ["| field | type | default | bounds | meaning |", "|---|---|---|---|---|"]
-    return "\n".join([*head, *(_row(own) for own in fields(part))])
+    head = ["| field | type | meaning |", "|---|---|---|"]
+    return "\n".join([*head, *(_row(own, f"{part}.") for own in fields(part))])
 
 
-def _row(own: Field) -> str:
+def _row(own: Field, prefix: str) -> str:
     default = own.schema.get("default")
-    cells = (
-        f"`{own.path}`",
-        _type(own.schema),
-        "required" if own.required else "–" if default is None else f"`{default}`",
-        ", ".join(_bounds(own.schema)) or "–",
-        " ".join(own.schema.get("description", "–").split()),
-    )
+    kind = [_type(own.schema), *_bounds(own.schema)]
+    kind += ["required"] if own.required else [] if default is None else [f"default `{default}`"]
+    meaning = " ".join(own.schema.get("description", "–").split())
+    cells = (f"`{own.path.removeprefix(prefix)}`", ", ".join(kind), meaning)
     return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
 
 
@@ -71,10 +68,13 @@ def _type(own: Schema) -> str:
 
 def _bounds(own: Schema) -> Iterator[str]:
     low, high = own.get("minimum"), own.get("maximum")
-    if low is not None:
-        yield f"{'>' if own.get('exclusiveMinimum') else '≥'} {low}"
-    if high is not None:
-        yield f"{'<' if own.get('exclusiveMaximum') else '≤'} {high}"
+    if low is not None and high is not None and not own.get("exclusiveMinimum"):
+        yield f"{low} to {high}"
+    else:
+        if low is not None:
+            yield f"above {low}" if own.get("exclusiveMinimum") else f"at least {low}"
+        if high is not None:
+            yield f"at most {high}"
     for word, unit in (("Length", "characters"), ("Items", "items"), ("Properties", "entries")):
         if own.get(f"min{word}"):
             yield "not empty" if own[f"min{word}"] == 1 else f"at least {own[f'min{word}']} {unit}"
