@@ -15,7 +15,13 @@ from markdown_it.token import Token
 ROOT: Final = Path(__file__).parents[2]
 DOCS: Final = ROOT / "docs"
 README: Final = ROOT / "README.md"
-OTHERS: Final = (README, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", ROOT / "bench" / "README.md")
+OTHERS: Final = (
+    README,
+    ROOT / "AGENTS.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "SECURITY.md",
+    ROOT / "bench" / "README.md",
+)
 
 _READER: Final = MarkdownIt("commonmark").enable("table")
 _HTML_LINK: Final = re.compile(r"""<(?:a|img|source)\s[^>]*?(?:href|src|srcset)=["']([^"']+)["']""")
