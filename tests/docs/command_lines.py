@@ -66,7 +66,7 @@ def calls(line: str) -> Iterator[list[str]]:
 def _commands(line: str) -> Iterator[list[str]]:
     """The words of each command of a line, up to a redirection."""
     lexer = shlex.shlex(line, posix=True, punctuation_chars="".join(_ENDS))
-    lexer.whitespace_split, lexer.commenters = True, ""
+    lexer.whitespace_split, lexer.commenters = True, "#"
     try:
         words = list(lexer)
     except ValueError as error:
@@ -74,8 +74,6 @@ def _commands(line: str) -> Iterator[list[str]]:
     own: list[str] = []
     redirected = False
     for word in words:
-        if word.startswith("#"):
-            break
         if not _ENDS.issuperset(word):
             own += [] if redirected else [word]
         elif "<" in word or ">" in word:

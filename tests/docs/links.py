@@ -12,7 +12,9 @@ from tests.docs.pages import ROOT, Page
 MADE_BY_THE_READER: Final = ("manifests/overlays/mine",)
 
 _FOLDERS: Final = "manifests|extender_config|scheduler|tests|bench|docs|\\.ci|\\.github"
-_PATH: Final = re.compile(rf"(?:{_FOLDERS})/[\w./*-]+|[A-Z][A-Za-z-]*\.(?:md|lock|toml)|Makefile|Dockerfile")
+_PATH: Final = re.compile(
+    rf"(?:{_FOLDERS})/[\w./*-]+|[A-Z][A-Za-z-]*\.(?:md|lock|toml)|(?:pyproject|zensical)\.toml|requirements[\w-]*\.lock|Makefile|Dockerfile"
+)
 _EXTERNAL: Final = re.compile(r"[a-z][a-z+.-]*:")
 
 

@@ -102,7 +102,7 @@ def test_a_bad_command_is_found(text, wrong):
 @pytest.mark.parametrize(
     "text",
     [
-        "```sh\ngangwright explain [NAMESPACE/]GANG   # why it waits\nkubectl gangwright drain NODE --wait\n```",
+        "```sh\ngangwright explain [NAMESPACE/]GANG   # why it doesn't start\nkubectl gangwright drain NODE --wait\n```",
         "```\n$ gangwright nodes\nRACK  it's output\n```",
         "```sh\nGANGWRIGHT_SERVER=pod gangwright simulate -f - -n team < job.yaml > out\n```",
         "`gangwright explain` and `gangwright history --limit N`; `gangwright submit …`; `gangwright.io/gang`",
