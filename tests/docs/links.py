@@ -13,7 +13,8 @@ MADE_BY_THE_READER: Final = ("manifests/overlays/mine",)
 
 _FOLDERS: Final = "manifests|extender_config|scheduler|tests|bench|docs|\\.ci|\\.github"
 _PATH: Final = re.compile(
-    rf"(?:{_FOLDERS})/[\w./*-]+|[A-Z][A-Za-z-]*\.(?:md|lock|toml)|(?:pyproject|zensical)\.toml|requirements[\w-]*\.lock|Makefile|Dockerfile"
+    rf"(?:{_FOLDERS})/[\w./*-]+|[A-Z][A-Za-z-]*\.(?:md|lock|toml)|(?:pyproject|zensical)\.toml|"
+    r"requirements[\w-]*\.lock|Makefile|Dockerfile"
 )
 _EXTERNAL: Final = re.compile(r"[a-z][a-z+.-]*:")
 
