@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all built collected test-plane test-rest quick test-quick lint format types imports plane bench lock beside clean long
+.PHONY: help demo test test-all built collected test-plane test-rest quick test-quick lint format types imports plane bench docs lock beside clean long
 
 PYTHONS := python3.13 python3.12 python3.11 python3
 FITS := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
@@ -74,6 +74,9 @@ plane: $(READY) ## start a control plane; prints a KUBECONFIG line and runs unti
 bench: $(READY) ## measure the planner and the filter endpoint on this machine
 	$(BIN)/python -m bench.micro
 
+docs: $(READY) ## build the documentation as a site, from docs/ into site/
+	$(BIN)/python -m tests.docs.site
+
 lock: $(READY) ## pin every dependency again, with hashes and without index addresses
 	$(BIN)/python -m pip install --quiet uv
 	for name in requirements.lock: requirements-dev.lock:--group=dev; do \
@@ -89,7 +92,7 @@ beside: $(READY) ## resolve the dependencies together with TensorFlow 2.15.1 and
 	  --no-emit-index-url --no-header --no-annotate pyproject.toml -
 
 clean: ## delete the virtual environment and every cache in the tree
-	rm -rf .venv .mypy_cache .ruff_cache .import_linter_cache .pytest_cache .hypothesis dist build
+	rm -rf .venv .mypy_cache .ruff_cache .import_linter_cache .pytest_cache .hypothesis dist build site
 
 $(READY): requirements-dev.lock pyproject.toml
 	@$(or $(PYTHON),false) -c '$(FITS)' 2>/dev/null || { \
