@@ -30,7 +30,7 @@ from scheduler.status.request_headers import CONFIG_MAP, RequestHeaders
 from scheduler.status.status_app import build_aggregated_app
 
 LOOK_EVERY: Final = 60.0
-"""Seconds between two reads of the API server's own configuration, and between two tries. client-go reads it as often."""
+"""Seconds between two reads of the API server's configuration, and between two tries. client-go reads it as often."""
 
 API_SERVICE: Final = f"/apis/apiregistration.k8s.io/v1/apiservices/v1.{API_PREFIX.rpartition('/')[2]}"
 

@@ -39,7 +39,7 @@ each of its members causes events. They are taken in one by one and reviewed tog
 never delayed."""
 
 PAUSE: Final = 0.01
-"""Minimum seconds between two such reviews. While a gang is ungated, the events of its members come every millisecond."""
+"""Minimum seconds between two such reviews. While a gang is ungated, its members' events come every millisecond."""
 
 SHORTEST: Final = 0.01
 """Minimum seconds that the loop rests when only an answer is due again."""
@@ -150,9 +150,7 @@ class Service:
             await self._rest()
 
     def _follow_lease(self) -> bool:
-        """Become active when the Lease allows it, and pause while the cache is stale. Returns False if another replica may
-        have been active since.
-        """
+        """Become active when the Lease allows it; pause while the cache is stale. False if another may have acted since."""
         ledger, now = self.engine.ledger, self.clock()
         if not self._unreplaced():
             return False
@@ -196,8 +194,8 @@ class Service:
             return True
         if self.engine.ledger.ready:
             self.observe([LostSight()])
-            what = "cache is stale" if held else "the Lease expired"
-            _log.warning(f"{what}, scheduling paused", held=held, seconds=round(blind))
+            why = "cache is stale" if held else "lease expired"
+            _log.warning(f"{why}, scheduling paused", held=held, seconds=round(blind))
         return False
 
     async def _plan(self) -> None:
