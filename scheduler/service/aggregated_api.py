@@ -81,8 +81,8 @@ async def keep_serving(
 
 
 async def _still(client: Client, headers: RequestHeaders, files: Files) -> bool:
-    """Whether the API server still has the same headers and certificate. Also registers our authority with it. If the
-    API server does not answer, the previous values stay in use.
+    """Whether the API server still has the same headers and certificate. Also registers this server's authority with
+    it. If the API server does not answer, the previous values stay in use.
     """
     try:
         now = await request_headers(client)

@@ -150,7 +150,7 @@ class Service:
             await self._rest()
 
     def _follow_lease(self) -> bool:
-        """Become active when the Lease allows it; pause while the cache is stale. False if another may have acted since."""
+        """Become active when the Lease allows it, pause while the cache is stale. False: another may have acted."""
         ledger, now = self.engine.ledger, self.clock()
         if not self._unreplaced():
             return False

@@ -45,7 +45,7 @@ class Bodies:
         return await self._rest(request, bytearray(first), limit, source)
 
     async def _rest(self, request: web.Request, body: bytearray, limit: int, source: str) -> bytes:
-        """The body that starts with `body`. Its bytes are counted before the wait for the next part, which may never end."""
+        """The body that starts with `body`. Its bytes are counted before the next part, which may never arrive."""
         counted = 0
         try:
             while True:

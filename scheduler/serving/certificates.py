@@ -1,10 +1,10 @@
-"""The certificates that Gangwright generates if none is configured: an authority, and a server certificate signed by it.
+"""The certificates that Gangwright generates if none is configured: an authority and a server certificate.
 
 Lives here: X.509, and when a certificate is due. Never here: where it is stored. Workers of elastic jobs keep the
 authority as long as they run, so it is valid for ten years. It is renewed with the same key in time. Clients that know
 the old certificate keep trusting certificates that this key signs.
 
-Why the library `cryptography`: the standard library cannot sign, and our own DER code would be hard to trust.
+Why the library `cryptography`: the standard library cannot sign, and hand-written DER code would be hard to trust.
 """
 
 import datetime as dt

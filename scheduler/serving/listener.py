@@ -1,4 +1,4 @@
-"""The listening socket. Connections are counted when they are accepted, before TLS, and bounded before they are trusted.
+"""The listening socket. Connections are counted on acceptance, before TLS, and bounded before they are trusted.
 
 Lives here: limits that aiohttp's server lacks: connections, handshakes, how long a peer may stay unknown, and the time
 for a request's head. Never here: HTTP. A connection passes bytes on to the protocol behind it.
@@ -24,7 +24,7 @@ from aiohttp import web
 from scheduler.serving.tls import Identity
 
 HEAD_LIMIT: Final = 5.0
-"""Seconds for a TLS handshake, and from the first byte of a request until its head is complete. Both are few segments."""
+"""Seconds for a TLS handshake, and from the first byte of a request until its head is complete. Both are short."""
 
 STRANGER_LIMIT: Final = 10.0
 """Seconds after its acceptance within which a connection must show a token or certificate, if the server requires one.
@@ -147,9 +147,8 @@ class Listener:
         self._speaking.get(connection.address, {}).pop(connection, None)
 
     def known(self, connection: "Connection") -> None:
-        """The connection is no longer a stranger. Known connections may not take the quota of strangers, so one of them is
-        closed: the one that was quiet longest. Without credentials it is the one with the fewest answers, because
-        kube-scheduler's has the most.
+        """The connection is no longer a stranger. If known ones exceed their quota, one of them is closed: the longest
+        quiet one, or without credentials the one with the fewest answers, because kube-scheduler's has the most.
         """
         if connection not in self.strangers:
             return
@@ -385,8 +384,8 @@ def listening(host: str, port: int, backlog: int) -> list[socket.socket]:
 
 
 def _within_files(most: int) -> int:
-    """`most`, or as many connections as the limit on open files allows. The process raises its own limit to the maximum,
-    because a container often starts with 1,024 of a million.
+    """`most`, or as many connections as the limit on open files allows. The process raises its own limit as far as it
+    may, because a container often starts with 1,024 of a million.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     allowed = hard if hard != resource.RLIM_INFINITY else max(soft, 2**20)

@@ -168,7 +168,7 @@ async def neighbor(name: str, url: str) -> AsyncIterator[Beside]:
     async def ask() -> Check:
         nonlocal due
         try:
-            # The certificate is not checked: kube-scheduler generates one at each start, and gets no secret from us.
+            # The certificate is not checked: kube-scheduler generates one at each start, and is sent no secret.
             async with session.get(f"{url}/livez", ssl=False, allow_redirects=False) as answer:
                 told = Check(name, answer.status == 200, f"answered {answer.status}")
         except (aiohttp.ClientError, OSError) as error:

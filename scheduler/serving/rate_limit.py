@@ -19,7 +19,7 @@ class Buckets:
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, source: str, now: float, permits: float = 1) -> float:
-        """Take permits, at most `burst`. Returns 0 if they were taken, otherwise the seconds until they are available."""
+        """Take permits, at most `burst`. Returns 0 if they were taken, otherwise the seconds until they exist."""
         left, at = self._left.pop(source, (self._burst, now))
         left = min(self._burst, left + (now - at) * self._rate)
         taken = left >= permits

@@ -29,10 +29,10 @@ DRAIN: Final = 10.0
 """Seconds for calls under way to end at shutdown."""
 
 BACKLOG: Final = 100
-"""Connections that may wait to be accepted. This is asyncio's default, plenty for a client that keeps its connections."""
+"""Connections that may wait to be accepted. This is asyncio's default, plenty for clients with lasting connections."""
 
 FIELDS: Final = 64
-"""Header fields of a request. A browser sends about 20, and a proxy adds a few. FIELD and TOKEN_FIELD bound their size."""
+"""Header fields of a request. A browser sends about 20, a proxy adds a few. FIELD and TOKEN_FIELD bound their size."""
 
 GROUP_FIELDS: Final = 2048
 """The same for requests that the API server forwards: it sends one field for each group of the user."""
@@ -41,8 +41,8 @@ FIELD: Final = 8190
 """Bytes of a header field if no token is required. This is aiohttp's default."""
 
 TOKEN_FIELD: Final = 2**15
-"""Bytes of a header field if a token is required: twice `token_reviews.LONGEST_TOKEN`, for the text around it. The bytes
-of all strangers are also bounded together."""
+"""Bytes of a header field if a token is required: twice `token_reviews.LONGEST_TOKEN`, for the text around it. The
+bytes of all strangers are also bounded together."""
 
 _log = structlog.get_logger("serving")
 

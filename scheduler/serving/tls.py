@@ -29,8 +29,8 @@ LOOK_EVERY: Final = 10.0
 """Seconds between two checks of the files' times."""
 
 BUFFER: Final = 16 * 2**10
-"""Bytes that asyncio allocates for each TLS connection before its handshake: the maximum of a TLS record. The default is
-256 KiB, so that 2,000 silent connections take 600 MiB. With the smaller buffer, reading a large list from the API
+"""Bytes that asyncio allocates for each TLS connection before its handshake: the maximum of a TLS record. The default
+is 256 KiB, so that 2,000 silent connections take 600 MiB. With the smaller buffer, reading a large list from the API
 server takes a quarter more CPU time, 0.4 ms per MB."""
 
 # For all connections of the process: asyncio has no other way to set it.
@@ -147,7 +147,7 @@ def first_end(pem: bytes) -> float:
 
 def _ends(files: Mapping[str, str]) -> Iterable[tuple[str, float]]:
     for setting, file in files.items():
-        with suppress(OSError, ValueError):  # files that OpenSSL accepted are in use, even if `cryptography` rejects them
+        with suppress(OSError, ValueError):  # OpenSSL accepted these files, even if `cryptography` rejects them
             if file:
                 yield setting, first_end(Path(file).read_bytes())
 

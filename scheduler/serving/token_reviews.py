@@ -1,8 +1,8 @@
 """TokenReview: the API server's answer about the caller of an HTTP edge.
 
-Lives here: the header that carries a bearer token, the call, and TokenReview as JSON. Never here: a cache of answers, or
-their consequences; the edges differ in both. `Calls` has the form of `scheduler.kube.client.Client.request`, for edges
-that must not import that package.
+Lives here: the header that carries a bearer token, the call, and TokenReview as JSON. Never here: a cache of answers,
+or their consequences; the edges differ in both. `Calls` has the form of `scheduler.kube.client.Client.request`, for
+edges that must not import that package.
 """
 
 from collections.abc import Mapping, Sequence
