@@ -64,7 +64,9 @@ class Forwarding:
             async with socket:
                 await _first(self._out(reader, socket), self._in(socket, writer))
         except (aiohttp.ClientError, OSError) as error:
-            self.fault = self.fault or f"cannot connect through the API server ({type(error).__name__}: {error})"
+            self.fault = (
+                self.fault or f"cannot connect through the API server ({type(error).__name__}: {error})"
+            )
         finally:
             writer.close()
             with suppress(OSError):

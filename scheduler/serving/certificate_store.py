@@ -21,7 +21,7 @@ import structlog
 from msgspec import Struct
 
 from scheduler.errors import Conflict, KubeError, NotFound, SettingsError
-from scheduler.serving.certificates import Pair, Papers, mended
+from scheduler.serving.certificates import Pair, Papers, renewed
 from scheduler.serving.token_reviews import Calls
 
 LOOK_EVERY: Final = 3600.0
@@ -81,7 +81,9 @@ class Secret:
         try:
             ca, ca_key, cert, key = (base64.b64decode(found.data[name], validate=True) for name in NAMES)
         except (KeyError, binascii.Error):
-            remedy = f"must hold Gangwright's certificates ({', '.join(NAMES)}); delete it or name another Secret"
+            remedy = (
+                f"must hold Gangwright's certificates ({', '.join(NAMES)}); delete it or name another Secret"
+            )
             raise self.wrong(remedy) from None
         return Papers(Pair(ca, ca_key), Pair(cert, key))
 
@@ -151,7 +153,7 @@ async def settled(store: Secret, names: Sequence[str], now: float, served: Paper
     for _ in range(TRIES):
         found = await store.load()
         try:
-            papers = mended(found or served, names, now, store.owner)
+            papers = renewed(found or served, names, now, store.owner)
         except (ValueError, TypeError) as error:
             raise store.wrong(
                 f"must hold readable certificates ({type(error).__name__}); delete its entries"

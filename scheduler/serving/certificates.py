@@ -43,7 +43,7 @@ class Papers(NamedTuple):
     server: Pair
 
 
-def mended(found: Papers | None, names: Sequence[str], now: float, owner: str) -> Papers:
+def renewed(found: Papers | None, names: Sequence[str], now: float, owner: str) -> Papers:
     """These certificates, renewed where one is missing, due, or valid for other names; otherwise the same object.
 
     names: DNS names and addresses of the server. now: seconds since the epoch. owner: the common name of the authority.

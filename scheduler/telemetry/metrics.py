@@ -110,24 +110,24 @@ class Metrics(Exported):
         "Longest time that a pending gang has waited since its quorum was complete. Excludes gangs whose quorum is"
         " incomplete. 0 on a standby replica."
     )
-    gang_wait_seconds = histogram("Time from a gang's complete quorum until the gang is bound.", buckets=WAITS)
+    gang_wait_seconds = histogram(
+        "Time from a gang's complete quorum until the gang is bound.", buckets=WAITS
+    )
     plan_duration_seconds = histogram("Time of one planning pass over the queue.", buckets=SHORT)
     holds = gauge("Seats that are reserved and not yet bound.")
     pins_broken_total = counter("Seats that were lost between planning and binding, by cause.", "cause")
     reseats_total = counter("Members that were assigned to another node after they lost their seat.")
     evictions_total = counter("Evictions that were requested, by result.", "result")
-    victims_total = counter("Pods that were preempted for a gang, by kind of unit: surplus, pod, gang.", "kind")
-    lost_device_seconds_total = counter("Unsaved work of preempted pods, in device-seconds.")
-    victims_refused_total = counter(
-        "Preemptions that the API server rejected, by kind of failure.", "kind"
+    victims_total = counter(
+        "Pods that were preempted for a gang, by kind of unit: surplus, pod, gang.", "kind"
     )
+    lost_device_seconds_total = counter("Unsaved work of preempted pods, in device-seconds.")
+    victims_refused_total = counter("Preemptions that the API server rejected, by kind of failure.", "kind")
     reservation_seconds = gauge(
         "Time until the first pending gang can start; 0 if no capacity is reserved for it."
     )
     forecast_duration_seconds = histogram("Time of one forecast of the queue.", buckets=SHORT)
-    forecast_ratio = histogram(
-        "First forecast of a gang's wait, divided by its actual wait.", buckets=RATIOS
-    )
+    forecast_ratio = histogram("First forecast of a gang's wait, divided by its actual wait.", buckets=RATIOS)
     effects_total = counter("Writes to the API server, by effect and result.", "effect", "result")
     cache_age_seconds = gauge("Time since the API server last sent data on a watch, by kind.", "resource")
     watch_restarts_total = counter("Watches that ended and were restarted.", "resource", "cause")
@@ -165,9 +165,7 @@ class Metrics(Exported):
         "namespace",
         "resource",
     )
-    share_guaranteed = gauge(
-        "Amount that `queue.shares` guarantees to a namespace.", "namespace", "resource"
-    )
+    share_guaranteed = gauge("Amount that `queue.shares` guarantees to a namespace.", "namespace", "resource")
     share_borrowed = gauge("Amount that a namespace uses above its guarantee.", "namespace", "resource")
     share_ceiling = gauge(
         "Maximum amount that `queue.shares` lets a namespace use; missing if there is no ceiling.",
