@@ -359,7 +359,7 @@ class Freshness:
     def blind(self, now: float, after: float) -> dict[str, str]:
         """The watches that have been down for `after` seconds, by name, and why. The text stays the same meanwhile."""
         return {
-            name: f"the watch of {name} is down{f' ({watch.fault})' if watch.fault else ''}"
+            name: f"The watch of {name} is down{f' ({watch.fault})' if watch.fault else ''}"
             for name, watch in self._watches.items()
             if watch.blind_for(now) > after
         }
