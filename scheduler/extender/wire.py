@@ -207,9 +207,7 @@ def _who(pod: _Pod) -> tuple[Uid, PodKey, str, bool]:
 def _candidates(args: _Args, most: int) -> tuple[str, ...]:
     raw = bytes(args.node_names)
     if raw == _NULL and bytes(args.nodes) != _NULL:
-        raise WireError(
-            "kube-scheduler sent whole nodes; set nodeCacheCapable: true on the extender of kube-scheduler"
-        )
+        raise WireError("kube-scheduler sent whole nodes; set nodeCacheCapable: true on its extender")
     if len(raw) > NAME * (most + 1):
         raise WireError(TOO_MANY)
     names = _LISTS.get(raw)

@@ -28,9 +28,7 @@ DrainNode = Callable[[str, str], Awaitable[Drained]]
 MakeMoves = Callable[[Defrag], None]
 
 ELSEWHERE: Final = "this replica is not active or its cache is stale; try again, or ask another replica"
-CHANGED: Final = (
-    "the cluster changed while the moves were computed, so nothing was moved; run the command again"
-)
+CHANGED: Final = "the cluster changed meanwhile, so nothing was moved; run the command again"
 
 
 class OperatorActions:

@@ -235,7 +235,7 @@ class Service:
         except TimeoutError:
             pass
 
-    # ── kube-scheduler's questions ──────────────────────────────────────────────────────────────────────
+    # ── calls from kube-scheduler ───────────────────────────────────────────────────────────────────────
 
     def filter(self, call: FilterCall) -> Answer:
         now = self.clock()

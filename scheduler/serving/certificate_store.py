@@ -81,9 +81,7 @@ class Secret:
         try:
             ca, ca_key, cert, key = (base64.b64decode(found.data[name], validate=True) for name in NAMES)
         except (KeyError, binascii.Error):
-            remedy = (
-                f"must hold Gangwright's certificates ({', '.join(NAMES)}); delete it or name another Secret"
-            )
+            remedy = f"must hold Gangwright's certificates ({', '.join(NAMES)}); delete it or name another"
             raise self.wrong(remedy) from None
         return Papers(Pair(ca, ca_key), Pair(cert, key))
 

@@ -115,9 +115,7 @@ class Listener:
             except Exception:  # noqa: BLE001 - a fault of one connection must not stop the listener
                 _log.exception("a connection could not begin")
             if turn % AT_ONCE == 0:
-                await asyncio.sleep(
-                    0
-                )  # existing connections get their turn, no matter how many new ones come
+                await asyncio.sleep(0)  # existing connections get their turn too
 
     def speaks(self, connection: "Connection") -> None:
         """The connection has sent its first byte. One connection begins per turn of the event loop, because a handshake

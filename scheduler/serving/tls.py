@@ -147,9 +147,7 @@ def first_end(pem: bytes) -> float:
 
 def _ends(files: Mapping[str, str]) -> Iterable[tuple[str, float]]:
     for setting, file in files.items():
-        with suppress(
-            OSError, ValueError
-        ):  # OpenSSL accepted these files, even if `cryptography` rejects them
+        with suppress(OSError, ValueError):  # OpenSSL accepted them, even if `cryptography` does not
             if file:
                 yield setting, first_end(Path(file).read_bytes())
 

@@ -117,7 +117,7 @@ class Endpoints:
         )  # fmt: skip
         return next((state for holds, state in found if holds), states.ACTIVE)
 
-    # ── seeing ──────────────────────────────────────────────────────────────────────────────────────────
+    # ── views ───────────────────────────────────────────────────────────────────────────────────────────
 
     async def queue(self, ask: Ask) -> schemas.GangList:
         sight = await self._sight(ask.subject)
@@ -180,7 +180,7 @@ class Endpoints:
         _must_see(sight, namespace)
         return await self._leisurely(history_views.history(self._engine, sight, limit, namespace))
 
-    # ── trying out, and acting ──────────────────────────────────────────────────────────────────────────
+    # ── dry runs and actions ────────────────────────────────────────────────────────────────────────────
 
     async def simulate(self, ask: Ask) -> schemas.TrialAnswer:
         asked: TrialRequest = ask.body
