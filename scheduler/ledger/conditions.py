@@ -200,7 +200,7 @@ def sentence(record: GangRecord, why: Reason) -> str:
     if isinstance(verdict, Refuse):
         return f"{TEXT[why]}: {verdict.field}: {verdict.value!r}: {verdict.remedy}"
     if why is Reason.WAITING_FOR_PREEMPTION and record.plan is not None and record.plan.victims:
-        return f"{TEXT[why]}: {len(record.plan.victims)} pods remain{_failed(record)}"
+        return f"{TEXT[why]}: pods remaining: {len(record.plan.victims)}{_failed(record)}"
     if isinstance(verdict, Wait) and verdict.ceiling is not None:
         return f"{TEXT[why]}: {verdict.ceiling}"
     if isinstance(verdict, Wait) and verdict.behind is not None:
@@ -215,12 +215,12 @@ def _refused(record: GangRecord) -> str:
     if not record.unmodeled:
         return ""
     name, words = next(((name, own.message) for name, own in said if own and own.message), ("", ""))
-    return f"; kube-scheduler on {name}: {words}" if words else ""
+    return f"; kube-scheduler reports for {name}: {words}" if words else ""
 
 
 def _lets_pass(record: GangRecord, first: GangKey) -> str:
     """The names of another namespace's gangs are not told."""
-    ahead = first.name if first.namespace == record.key.namespace else "a gang of another namespace"
+    ahead = first.name if first.namespace == record.key.namespace else "a gang in another namespace"
     rules = ", ".join(sorted({rule for member in record.live() for rule in member.pod.unmodeled}))
     return f"{ahead} is still starting; gangs with {rules} start one at a time"
 
@@ -231,7 +231,7 @@ _WRITTEN = frozenset({Reason.BACKING_OFF, Reason.SEATED})
 
 def _failed(record: GangRecord) -> str:
     """What keeps us from letting its members go: the policies of a cluster may refuse what we write."""
-    return f"; the last write for it failed: {record.failed.text}" if record.failed is not None else ""
+    return f"; the last write for the gang failed: {record.failed.text}" if record.failed is not None else ""
 
 
 def _held_for(record: GangRecord, verdict: Wait | None, why: Reason) -> str:
@@ -241,7 +241,7 @@ def _held_for(record: GangRecord, verdict: Wait | None, why: Reason) -> str:
         return ""
     name = "a single pod" if gang_spec.is_gang_of_one(holder) else str(holder)
     if holder.namespace != record.key.namespace:
-        name = "a gang of another namespace"
+        name = "a gang in another namespace"
     return f"; the remaining free capacity is reserved for {name}"
 
 
@@ -252,12 +252,10 @@ def _lacks(record: GangRecord, verdict: Wait | Refuse | None, joined: str) -> st
     """
     if not isinstance(verdict, Wait) or verdict.shortfall is None:
         return ""
-    count = verdict.shortfall.blocked.get("excluded", 0)
-    if not count:
+    if not verdict.shortfall.blocked.get("excluded", 0):
         return f"{joined}{verdict.shortfall}"
     span = max((record.pinning.barred[node][1] for node in record.pinning.barred_nodes), default=0.0)
-    nodes = "1 node is" if count == 1 else f"{count} nodes are"
-    return f"{joined}{verdict.shortfall}; {nodes} excluded for {span:g} s after failed placements"
+    return f"{joined}{verdict.shortfall}; a failed placement excludes its node for {span:g} s"
 
 
 def _bound(record: GangRecord, spec: Spec) -> int:
@@ -281,7 +279,8 @@ def _of_quorum(spec: Spec, members: Iterable[Member]) -> int:
 def _held_back(record: GangRecord) -> str:
     """Pods that exist, and that others still keep at gates of their own."""
     count = sum(m.pod.held_back and not m.bound for m in record.live())
-    return f"; {count} members have scheduling gates of another controller" if count else ""
+    members = "1 member has" if count == 1 else f"{count} members have"
+    return f"; {members} scheduling gates of another controller" if count else ""
 
 
 def _speak(record: GangRecord, why: Reason, message: str, policy: Policy, now: float) -> bool:

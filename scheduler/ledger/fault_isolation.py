@@ -24,7 +24,7 @@ LONGEST: Final = 300.0
 """Seconds after which it is looked at again, however often we failed; each time takes twice as long until then."""
 
 FAILED: Final = (
-    "gangwright failed on this gang and tries again; please report this, with the traceback in its log"
+    "Gangwright hit an internal error on this gang and retries; report the traceback in its log as a bug"
 )
 
 

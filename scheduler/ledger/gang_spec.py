@@ -46,7 +46,7 @@ def spec(
         Reason.RUNTIME_EXCEEDED,
         MAX_RUNTIME,
         written(span),
-        "write a longer time, or remove it, to run it again",
+        "raise or remove it to run the gang again",
     )
 
 
@@ -86,7 +86,7 @@ def overlooked(record: GangRecord) -> tuple[Overlooked, ...]:
     if size is not None and len(live) > size:
         keys = (said.keys for m in live if (said := m.pod.membership) is not None and said.size is not None)
         field = next((each.get("size", "gangwright.io/members") for each in keys), "the group's size")
-        text = f"{field}: {size} are stated and {len(live)} are there; the others are surplus"
+        text = f"{field}: {size} members are stated, but {len(live)} exist; the rest are surplus"
         found.setdefault(field, Overlooked(field, text))
     return tuple(found.values())
 
@@ -101,15 +101,13 @@ def _resolve(
     total = sum(quorum.values())
     largest = max(total, size or 0, len(record.live()))
     if largest > policy.largest_gang:
-        return Refuse(
-            Reason.INVALID_SPEC, "members", str(largest), f"at most {policy.largest_gang} members a gang"
-        )
+        return Refuse(Reason.INVALID_SPEC, "members", str(largest), f"must be at most {policy.largest_gang}")
     if size is not None and total > size:
         return Refuse(
             Reason.INVALID_SPEC,
             first.keys.get("quorum", "gangwright.io/min-members"),
             str(total),
-            f"at most the gang's size, {size}",
+            f"must be at most the gang's size, {size}",
         )
     strange = {
         own.role: own.keys.get("role", "gangwright.io/role")
@@ -118,7 +116,9 @@ def _resolve(
     }
     if strange and set(quorum) != {""}:
         role, known = min(strange), ", ".join(sorted(quorum))
-        return Refuse(Reason.CONFLICT, strange[role], role, f"one of the roles with a minimum: {known}")
+        return Refuse(
+            Reason.CONFLICT, strange[role], role, f"must be one of the roles with a minimum: {known}"
+        )
     wish = first.wish.over(group.wish) if group else first.wish
     return Spec(quorum, wish, size, grouped=group is not None)
 
@@ -143,7 +143,7 @@ _SPOKEN: Final[tuple[tuple[str, str, Callable[[Membership], object]], ...]] = (
 )
 """What all members must say alike, and where a person finds it if it was not said in the words of another format."""
 
-_NOTHING: Final = "nothing"
+_NOTHING: Final = "unset"
 
 _MAY_BE_SILENT: Final = frozenset({"quorum"})
 """What one member may leave to the others in every format: where it must not, the pod is refused by itself."""
@@ -166,7 +166,9 @@ def disagreement(said: Sequence[Membership]) -> Complaint | None:
         if len(where) > 1:
             values = sorted(where)[:2]
             keys = dict.fromkeys(where[value] for value in values)
-            return Complaint(" and ".join(keys), " and ".join(values), "one value on all members of the gang")
+            return Complaint(
+                " and ".join(keys), " and ".join(values), "must be the same on all members of the gang"
+            )
     return None
 
 

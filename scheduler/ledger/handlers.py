@@ -289,7 +289,7 @@ def _begin_limits(cache: Cache, record: GangRecord, now: float) -> None:
             member.stranded_since = now
 
 
-_RUNS_ON: Final = "not restarted with the gang, because a disruption budget keeps what runs"
+_RUNS_ON: Final = "not restarted with the gang: a disruption budget protects its running pods"
 
 
 def effect_done(cache: Cache, record: GangRecord, effect: Effect, now: float) -> None:
@@ -355,7 +355,7 @@ def _suspension_failed(record: GangRecord, effect: SuspendJob, event: EffectFail
         conditions.note_mishaps(record, why, [Mishap(member.pod, f"{TEXT[why]}, and {text}")], _TRIED_AGAIN)
 
 
-_TRIED_AGAIN: Final = "it is tried again until it is"
+_TRIED_AGAIN: Final = "Gangwright keeps retrying"
 
 
 def _effect_failed(cache: Cache, record: GangRecord, event: EffectFailed, now: float) -> None:

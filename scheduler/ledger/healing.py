@@ -128,11 +128,11 @@ def turned_away(cache: Cache, record: GangRecord, pod: Pod, now: float, *, news:
     cache.registry.keep_scars(record, pod)
     if news:
         cache.counters.decisions[Reason.NOT_STARTED] += 1
-        text = f"{pod.key.name} on {pod.node}: its kubelet refused the pod: {pod.refused}"
+        text = f"{pod.key.name} on {pod.node}: the kubelet rejected the pod: {pod.refused}"
         conditions.note_mishaps(record, Reason.NOT_STARTED, [Mishap(pod, text)], _ELSEWHERE)
 
 
-_ELSEWHERE: Final = "the node is barred for its gang for a while"
+_ELSEWHERE: Final = "the node is excluded for its gang for a while"
 
 # ── lost ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -158,7 +158,7 @@ def _how(cache: Cache, record: GangRecord, member: Member, now: float) -> str:
         return ""
     if pod.phase is Phase.FAILED:
         return f"failed on {pod.node}"
-    return f"was ended by the cluster on {pod.node}" if pod.deleting and pod.disrupted else ""
+    return f"was disrupted on {pod.node}" if pod.deleting and pod.disrupted else ""
 
 
 def _lost(cache: Cache, record: GangRecord, now: float, effects: list[Effect]) -> list[Mishap]:
@@ -190,12 +190,14 @@ def _lose(cache: Cache, record: GangRecord, member: Member, what: str, now: floa
 
 
 _AFTER_A_LOSS: Final = {
-    OnMemberLoss.REPLACE: "a successor joins the gang where it is, if there is room",
+    OnMemberLoss.REPLACE: "the replacement joins the gang if there is free capacity",
     OnMemberLoss.RESTART: "",
-    OnMemberLoss.NONE: "nothing is done about it, as the gang asks",
+    OnMemberLoss.NONE: "no action, as on-member-loss is none",
 }
-_RESTARTED: Final = "the gang is restarted whole, as it asks"
-_NOT_RESTARTED: Final = "the gang is not restarted: not all of its pods would be made again at no cost"
+_RESTARTED: Final = "the whole gang is restarted"
+_NOT_RESTARTED: Final = (
+    "the gang is not restarted: some of its pods would not be recreated without a counted failure"
+)
 
 
 def _is_core(record: GangRecord, member: Member) -> bool:
@@ -315,8 +317,8 @@ def _hurry(cache: Cache, record: GangRecord, late: list[Member], now: float) -> 
     return evict_all(cache, record, late, Reason.NOT_STARTED, now)
 
 
-_MADE_AGAIN: Final = "evicted, to be made again"
-_LEFT_ALONE: Final = "left alone: not all of them would be made again at no cost"
+_MADE_AGAIN: Final = "evicted, to be recreated"
+_LEFT_ALONE: Final = "not evicted: some of them would not be recreated without a counted failure"
 
 
 def _is_nodes_fault(record: GangRecord, member: Member) -> bool:

@@ -106,12 +106,12 @@ def _turn(run: Sequence[Member], *, had: bool) -> tuple[bool, bool, tuple[float,
 
 def _taken_by(owner: Owner) -> str:
     return (
-        f"{TEXT[Reason.NAME_CONFLICT]}: {owner.kind} {owner.name}; these pods wait until it has ended. To run both at once,"
-        " give each a gang name of its own; to make both one gang, give them roles"
+        f"{TEXT[Reason.NAME_CONFLICT]}: {owner.kind} {owner.name}; these pods wait until it ends. To run both at once,"
+        " use two gang names; to form one gang, set roles"
     )
 
 
-_TOOK: Final = "pods of that controller are not evicted again within an hour"
+_TOOK: Final = "pods of that controller are not evicted again for 1 hour"
 
 
 def seen(cache: Cache, pod: Pod, now: float) -> None:
@@ -199,7 +199,7 @@ def _took_room(cache: Cache, pod: Pod, now: float) -> None:
         cache.spared_owners.leave_alone(pod.owner.uid, now)
     hidden = pod.key.namespace != record.key.namespace
     taker = called("pod", str(pod.key), pod.uid, hidden=hidden)
-    text = f"{member.pod.key.name}: {taker} of {pod.scheduler or 'no scheduler'} took its room on {pod.node}"
+    text = f"{member.pod.key.name}: {taker} of {pod.scheduler or 'no scheduler'} took its reserved resources on {pod.node}"
     conditions.note_mishaps(record, Reason.PIN_BROKEN, [Mishap(member.pod, text)], _TOOK)
     cache.mark(record.key)
 

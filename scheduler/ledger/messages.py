@@ -61,4 +61,4 @@ class Mishap(NamedTuple):
 
 def called(kind: str, name: str, uid: Uid, *, hidden: bool) -> str:
     """A gang or pod by its name; to a reader of another namespace, who may not know that, by the uid of a pod."""
-    return f"a {kind} of another namespace (pod uid {uid})" if hidden else f"{kind} {name}"
+    return f"a {kind} in another namespace (pod uid {uid})" if hidden else f"{kind} {name}"

@@ -278,8 +278,8 @@ class Quotas:
             for resource, hard in quota.hard:
                 if needs.get(resource, 0) > hard:
                     yield (
-                        f"ResourceQuota {quota.name}: {resource}: {written(resource, hard)}: the gang's quorum "
-                        f"needs {written(resource, needs[resource])}, so its last pods are never created"
+                        f"ResourceQuota {quota.name} allows {written(resource, hard)} {resource}, but the gang's quorum "
+                        f"needs {written(resource, needs[resource])}; its last pods cannot be created"
                     )
 
     def _full(self, record: GangRecord) -> str:

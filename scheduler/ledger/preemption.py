@@ -263,7 +263,7 @@ def _gave_way(cache: Cache, record: GangRecord, plan: Plan, uid: Uid, victim: Vi
     plan.notified_owners |= {owner.uid} if owner is not None else set()
     full = f"{record.key.namespace}/{name}"
     winner = called("gang", full, speaker.uid, hidden=record.key.namespace != victim.key.namespace)
-    text = f"{TEXT[Reason.PREEMPTED]}: {winner}, of priority {record.priority}"
+    text = f"{TEXT[Reason.PREEMPTED]}: {winner}, priority {record.priority}"
     evicted = victim.way is GiveWay.EVICT
     return Announce(victim.gang, uid, victim.key, owner, Reason.PREEMPTED, text, disrupted=evicted)
 

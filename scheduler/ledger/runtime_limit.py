@@ -60,7 +60,7 @@ def enforce(cache: Cache, record: GangRecord, now: float) -> list[Effect]:
     if now < ends:
         own.look_at = ends if now >= warned_at else warned_at
         left = written(max(1.0, round(ends - now)))
-        text = f"in {left} it has run for its {MAX_RUNTIME}, {written(span)}; save its work, or raise that"
+        text = f"{left} of {written(span)} left; save the work or raise {MAX_RUNTIME}"
         return list(_tell(record, Reason.RUNTIME_EXPIRING, ends, text)) if now >= warned_at else []
     job = attained_service.job_of(record, cache.owners)
     if job is not None and not job.managed and attained_service.leaves_alone(record, cache.registry):
@@ -96,7 +96,7 @@ def _suspend(cache: Cache, record: GangRecord, job: OwnerTraits, ends: float, no
         had = attained_service.so_far(record, cache.owners, now)
         key = pod.key._replace(name=pod.owner.name)
         yield SuspendJob(record.key, pod.uid, key, pod.owner, had, job.version, stays=Reason.RUNTIME_EXCEEDED)
-        yield from _ended(cache, record, ends, "its Job is being suspended, and stays so until you resume it")
+        yield from _ended(cache, record, ends, "its Job is being suspended until you resume it")
     own.look_at = own.suspend_again
 
 
@@ -105,7 +105,7 @@ def _evict(
 ) -> Iterator[Effect]:
     """Evict all pods that have a node. Pods that were evicted count no more, so this comes once."""
     own, pod = record.runtime_limit, _eldest(record).pod
-    text = f"its {len(bound)} pods are evicted; those that replace them wait until {MAX_RUNTIME} is longer"
+    text = f"its {len(bound)} pods are evicted; their replacements wait until you raise {MAX_RUNTIME}"
     yield from _ended(cache, record, ends, text)
     own.exceeded, own.makers = span, _makers(cache, record)
     cache.registry.keep_scars(record, pod)  # of a gang of one the next pod may come before this one is gone

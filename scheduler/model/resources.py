@@ -59,7 +59,7 @@ def parse_quantity(text: str) -> Decimal:
     """
     match = _QUANTITY.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None:
-        raise InvalidQuantity(f"{text[:_LONGEST]!r} is not a quantity such as 500m, 4Gi or 2")
+        raise InvalidQuantity(f"{text[:_LONGEST]!r} must be a quantity, for example 500m, 4Gi or 2")
     number, exponent, suffix = match.groups()
     return Decimal(number + (exponent or "")) * _SUFFIX[suffix or ""]
 
@@ -72,7 +72,7 @@ def amount(resource: str, text: str) -> int:
     exact = parse_quantity(text) * (1000 if resource == CPU else 1)
     whole = int(exact.to_integral_value(rounding=ROUND_CEILING))
     if not 0 <= whole <= EXACT:
-        raise InvalidQuantity(f"{text!r} of {resource} is outside 0 … {EXACT} units")
+        raise InvalidQuantity(f"{text!r} of {resource} must be between 0 and {EXACT} units")
     return whole
 
 

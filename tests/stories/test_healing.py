@@ -107,7 +107,7 @@ async def test_node_whose_kubelet_refuses_a_pod_is_left(cluster: Cluster):
     assert after[other] == stays
     assert node not in after.values()
     said = await cluster.event(name, "NotStarted")
-    assert f"{name} on {node}: its kubelet refused the pod: UnexpectedAdmissionError" in said
+    assert f"{name} on {node}: the kubelet rejected the pod: UnexpectedAdmissionError" in said
 
 
 # ── never started ───────────────────────────────────────────────────────────────────────────────────────
