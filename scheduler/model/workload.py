@@ -310,8 +310,7 @@ class OwnerTraits:
     namespace: str = ""
     suspended: bool = False
     paused: Owner | None = None
-    """Its own reference while a note on it says that Gangwright suspended it to free capacity and will resume it. Still
-    set if an operator resumed it and left the note."""
+    """Its own reference while its note says that Gangwright suspended it and will resume it, even if it is resumed."""
     attained: float = 0.0
     """Device-seconds that its pods had before Gangwright last suspended it."""
     created: float | None = None
