@@ -24,7 +24,7 @@ Turn: TypeAlias = tuple[Any, ...]
 _ORDER: Final = operator.attrgetter("order")
 
 FEW: Final = 16
-"""Who came or went, up to which a copy of the queue is mended: each costs some comparisons; made again it costs as
+"""Who came or went, up to which a copy of the queue is patched: each costs some comparisons; made again it costs as
 many as gangs wait.
 """
 
@@ -160,23 +160,23 @@ class PendingQueue:
         """In order; another list as soon as anything changes, so that a reader reads one to its end."""
         if self._stale:
             stay = (record for record in self._sorted if id(record) not in self._left)
-            self._sorted = self._mended() or sorted([*stay, *self._added.values()], key=_ORDER)
+            self._sorted = self._patched() or sorted([*stay, *self._added.values()], key=_ORDER)
             self._added, self._left, self._stale, self._shuffled = {}, {}, False, False
         return self._sorted
 
-    def _mended(self) -> list[GangRecord] | None:
+    def _patched(self) -> list[GangRecord] | None:
         """The queue without the few who have gone, and with the few who have come; None: too much has changed."""
         if self._shuffled or len(self._left) + len(self._added) > FEW:
             return None
-        mended = list(self._sorted)
+        patched = list(self._sorted)
         for record in self._left.values():
-            place = bisect_left(mended, record.order, key=_ORDER)
-            if place == len(mended) or mended[place] is not record:
+            place = bisect_left(patched, record.order, key=_ORDER)
+            if place == len(patched) or patched[place] is not record:
                 return None
-            del mended[place]
+            del patched[place]
         for record in self._added.values():
-            insort(mended, record, key=_ORDER)
-        return mended
+            insort(patched, record, key=_ORDER)
+        return patched
 
     def note(self, record: GangRecord, waiting: Waiting | None, now: float) -> None:
         """What this gang wants now; None: nothing."""
