@@ -24,8 +24,7 @@ from scheduler.model.preemption_units import Preempt, Unit
 from scheduler.model.workload import GangKey, GiveWay, Pod, Uid
 
 SPARED: Final = 300.0
-"""Seconds for which a victim that did not leave is not requested again by the same gang, which tries others or waits.
-"""
+"""Seconds for which a victim that did not leave is spared by the same gang, which tries others or waits."""
 
 
 def start(cache: Cache, record: GangRecord, preempt: Preempt, name: str, now: float) -> bool:

@@ -108,7 +108,9 @@ def _evict(
     text = f"its {len(bound)} pods are evicted; their replacements wait until you raise {MAX_RUNTIME}"
     yield from _ended(cache, record, ends, text)
     own.exceeded, own.makers = span, _makers(cache, record)
-    cache.registry.keep_scars(record, pod)  # for a gang of one, the next pod may appear before this one is deleted
+    cache.registry.keep_scars(
+        record, pod
+    )  # for a gang of one, the next pod may appear before this one is deleted
     yield from healing.evict_all(cache, record, bound, Reason.RUNTIME_EXCEEDED, now)
     cache.mark(record.key, spec_too=True)
 

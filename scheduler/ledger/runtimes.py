@@ -83,7 +83,7 @@ class _Memory:
         return own if len(own) >= ENOUGH else self.of((namespace, kind, ALL))
 
     def near(self, namespace: str, kind: str, group: int) -> tuple[float, ...]:
-        """Those of this class and of neighboring ones, as many as outweigh PRIOR. If they are not ENOUGH, those of all
+        """Those of this class and of neighboring ones, as many as balance PRIOR. If they are not ENOUGH, those of all
         classes.
         """
         own: tuple[float, ...] = ()

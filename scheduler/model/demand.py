@@ -138,6 +138,9 @@ _EXCLUDED_BY: Final = {
     "cordon": "were cordoned",
     "excluded": "were excluded after failed placements",
     "resources": "had insufficient resources",
+    "ports": "didn't have free ports",
+    "level": "were outside the required domain",
+    "candidates": "were excluded by kube-scheduler",
 }
 
 
@@ -147,4 +150,6 @@ def blocked_nodes(blocked: Mapping[str, int]) -> str:
     """
     if NO_NODES in blocked:
         return "Gangwright sees no nodes in the cluster"
-    return ", ".join(f"{count} node(s) {_EXCLUDED_BY[kind]}" for kind, count in sorted(blocked.items()))
+    return ", ".join(
+        f"{count} node(s) {_EXCLUDED_BY.get(kind, kind)}" for kind, count in sorted(blocked.items())
+    )
