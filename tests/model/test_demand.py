@@ -12,7 +12,7 @@ from scheduler.model.demand import NO_NODES, blocked_nodes
 def test_every_kind_of_obstacle_has_its_words(kind: str) -> None:
     """In the words of kube-scheduler: how many nodes, and why."""
     assert blocked_nodes({kind: 4}).startswith("4 node(s) ")
-    assert not blocked_nodes({kind: 4}).endswith(kind)
+    assert blocked_nodes({kind: 4}) != f"4 node(s) {kind}"
 
 
 def test_an_unknown_kind_is_named() -> None:

@@ -124,7 +124,7 @@ async def test_member_that_never_starts_is_told_of_and_made_again(cluster: Clust
 
     note = await cluster.event("alone", "NotStarted")
     assert "alone" in note
-    assert "left alone" in note
+    assert "not evicted" in note
     await cluster.until("again", lambda pods: not set(first) & staying(pods))
     told = await cluster.event("again", "NotStarted")
     assert any(f"{name} on {node} for 1 s" in told for name, node in first.items())
