@@ -37,7 +37,7 @@ class Counters:
     """Seconds from the completion of a gang's quorum to its bind."""
     placements: list[Quality] = field(default_factory=list)
     starts: list[tuple[GangKey, float]] = field(default_factory=list)
-    """Gangs whose quorum was bound, with the time."""
+    """Gangs with a bound quorum, and the time of its bind."""
 
     def preempted(self, preempt: Preempt) -> None:
         """These victims were preempted."""

@@ -260,7 +260,7 @@ class GangRecord:
     finished: dict[str, int] = field(default_factory=dict)
     """Roles without pods at startup, with their minimum. They count as done until a pod of theirs appears."""
     turn: Owner | None = None
-    """While pods of several runs have its name: the controller of the run whose turn it is."""
+    """While pods of several runs have its name: the controller of the run that has its turn."""
     plan: Plan | None = None
     seen_by_kube_scheduler: bool = False
     """kube-scheduler called the extender about a member without Gangwright's gate."""

@@ -8,7 +8,7 @@ from scheduler.model.decision import Reason
 from scheduler.model.workload import Uid
 
 UNASKED = Reach()
-"""The value for a gang whose runtime was not requested since it was reconciled."""
+"""The value until the runtime of a gang is requested after its last reconciliation."""
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class Pinning:
     barred: dict[str, tuple[float, float]] = field(default_factory=dict)
     """Node → (until when, for how long): excluded as a pin broke there. Kept for twice the span, for the doubling."""
     barred_nodes: frozenset[str] = frozenset()
-    """The nodes whose exclusion is in effect."""
+    """The nodes that are excluded now."""
 
 
 @dataclass(slots=True)

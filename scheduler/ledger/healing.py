@@ -29,7 +29,7 @@ LONGEST: Final = 86_400.0
 """Maximum seconds of a gang's start timeout after doubling."""
 
 TOGETHER: Final = 0.1
-"""Members whose start times differ by less than this part of the timeout are late together, because they were bound one
+"""Members with start times that differ by less than this part of the timeout are late together: they were bound one
 after the other."""
 
 BATCH_EVERY: Final = 1.0
@@ -280,7 +280,7 @@ def patience(cache: Cache, record: GangRecord) -> float:
 
 
 def _late(cache: Cache, record: GangRecord, now: float) -> list[Member]:
-    """Members whose start timeout is over."""
+    """Members that exceeded their start timeout."""
     limit = patience(cache, record)
     times = [
         (m.starting_since, m)

@@ -137,7 +137,7 @@ class Ledger(Cache):
             handlers.effect_failed(self, record, event, now)
             self.mark(record.key)
 
-    # ── time, and who acts ──────────────────────────────────────────────────────────────────────────────
+    # ── time ───────────────────────────────────────────────────────────────────────────────────────────
 
     def _tick(self, _event: ev.Tick, now: float) -> None:
         for key in self._wake.due(now):
@@ -174,7 +174,7 @@ class Ledger(Cache):
         self._effects += self.member_conditions.due(self.registry.gangs, guard, now)
 
     def _sweep(self, now: float) -> None:
-        """Abandon plans whose gang is deleted or has another plan. Reconcile the others when capacity was freed, as
+        """Abandon a plan if its gang is deleted or has another plan. Reconcile the others when capacity was freed, as
         well as gangs that wait for their seats.
         """
         for key, plan in list(self.freeing.items()):

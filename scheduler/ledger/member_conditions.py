@@ -40,7 +40,7 @@ UNDER_WAY: Final = 50
 """Maximum writes without an outcome: a slow API server gets fewer writes."""
 
 LONGEST: Final = 300.0
-"""Maximum seconds between two attempts for a gang whose writes fail. The interval doubles each time."""
+"""Maximum seconds between two attempts for a gang with failing writes. The interval doubles each time."""
 
 
 Guard: TypeAlias = Callable[[GangKey], AbstractContextManager[None]]
@@ -59,7 +59,7 @@ class Standing:
 
 
 class MemberConditions:
-    """Gangs whose members may have an outdated reason. Costs nothing for all others."""
+    """Gangs with members that may have an outdated reason. Costs nothing for all others."""
 
     def __init__(self) -> None:
         self._standing: dict[GangKey, Standing] = {}

@@ -32,7 +32,7 @@ def set_aside(cache: Cache, record: GangRecord) -> None:
     """Set aside members without a seat that don't count now: pods with invalid settings beside valid ones, and pods of
     a later run.
 
-    Runs go one at a time: first the one with seats, then the one whose turn it was, then the oldest.  A run consists of
+    Runs go one at a time: first the one with seats, then the one that had its turn, then the oldest.  A run consists of
     the pods of one controller.  It keeps its turn while one of its pods has not ended. A Job also keeps it while its
     pods are recreated.
     """

@@ -188,7 +188,7 @@ def _stay(cache: Cache, move: Migration, uid: Uid, now: float) -> None:
 
 def _is_over(cache: Cache, record: GangRecord | None, move: Migration, now: float) -> None:
     """End the move, unless a member is still terminating: its owner may create the replacement only then. A move also
-    continues while other pods terminate whose resources its seats need.
+    continues while other pods terminate and its seats need their resources.
     """
     members = [record.members.get(lease.old) for lease in move.leases] if record is not None else []
     leaving = any(m is not None and m.pod.deleting and not m.pod.phase.ended for m in members)
@@ -303,7 +303,7 @@ KEPT: Final = 30.0
 """Seconds for an owner without a delay to create the pod on a busy cluster, and for the watch to report it."""
 
 WATCHED_KINDS: Final = frozenset({"Job", "StatefulSet"})
-"""Kinds of owners whose deletion Gangwright sees."""
+"""Kinds of owners that Gangwright watches for deletion."""
 
 
 def keep_place(cache: Cache, member: Member, now: float) -> None:

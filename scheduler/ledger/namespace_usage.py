@@ -1,6 +1,6 @@
 """What each namespace uses, compared with its share and its ResourceQuotas.
 
-Lives here: the sums, whether a gang stays within a share, and gangs whose pods can't be created because of a quota.
+Lives here: the sums, whether a gang stays within a share, and gangs with pods that a quota prevents.
 Never here: the consequences. Only managed pods count for a share, bound or with a held seat, and seats reserved for
 their replacements in their place. Pods of other schedulers don't count.
 """

@@ -29,7 +29,7 @@ from scheduler.model.resources import Amounts, ResourceAxis, Vector
 from scheduler.model.workload import Uid
 
 VECTORS_KEPT: Final = 4096
-"""Distinct requests whose vectors are cached."""
+"""Cached vectors of distinct requests."""
 
 ANSWERS_KEPT: Final = 16_384
 """Answers of `admits` that are cached until a node changes: one for every seat in progress."""

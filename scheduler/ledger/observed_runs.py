@@ -34,11 +34,11 @@ CREDITED: Final = frozenset(
         "ElasticJob",
     }
 )
-"""Kinds of owners whose gangs have a memory of their own, in each namespace."""
+"""Kinds of owners with a memory of their own for their gangs, in each namespace."""
 
 
 FOREVER: Final = frozenset({"ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController"})
-"""Kinds of owners whose pods don't end on their own."""
+"""Kinds of owners with pods that don't end on their own."""
 
 
 def creditor(record: GangRecord) -> str:

@@ -41,7 +41,7 @@ class Turns(Protocol):
         """When it moves forward by age alone; infinity: never."""
 
     def moved(self, queue: Sequence[GangRecord]) -> Mapping[str, float]:
-        """Namespaces whose gangs moved since the last call because of other gangs, with their new sort values."""
+        """Namespaces with gangs that moved since the last call because of other gangs, and their new sort values."""
 
     def shifted(self, turn: Turn, by: float) -> Turn:
         """The new turn of a gang of such a namespace. Only valid if it did not come of age meanwhile."""

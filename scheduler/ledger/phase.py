@@ -4,7 +4,7 @@
                    ↑        │       │
                    └────────┴───────┘   a seat lost, a member lost: the rest of the quorum waits again
 
-A state is derived from the facts and never stored: the first row of TABLE whose condition holds determines it. So no
+A state is derived from the facts and never stored: the first row of TABLE with a true condition determines it. So no
 order of events can leave a gang in a state that its members contradict.
 """
 
@@ -69,5 +69,5 @@ TABLE: Final[tuple[tuple[State, Callable[[Facts], bool]], ...]] = (
 
 
 def state(facts: Facts) -> State:
-    """The first state of the table whose condition holds."""
+    """The first state of the table with a true condition."""
     return next(name for name, holds in TABLE if holds(facts))

@@ -41,7 +41,7 @@ def seat(member: Member) -> str | None:
 def broken(
     record: GangRecord, nodes: NodeTable, policy: Policy, now: float
 ) -> Iterator[tuple[Member, str, Cause]]:
-    """Members whose seat is lost, with the node and the cause."""
+    """Members that lost their seat, with the node and the cause."""
     for member in [m for m in record.members.values() if m.pod.node is None and not m.pod.gated and m.live]:
         node = seat(member)
         if node is None or (member.hold is None and not evictable(member)):

@@ -111,7 +111,7 @@ def is_valid(record: GangRecord, plan: Plan, nodes: NodeTable, but: Collection[U
     """Everything that the plan depends on still holds: every pod has its seat, and every node admits it and has
     capacity.
 
-    While victims must leave first, capacity is not required. but: pods whose seats don't count against it.
+    While victims must leave first, capacity is not required. but: pods with seats that don't count against it.
     """
     seats: list[tuple[str, Demand]] = []
     for uid, node in plan.seats.items():
@@ -124,7 +124,7 @@ def is_valid(record: GangRecord, plan: Plan, nodes: NodeTable, but: Collection[U
 
 
 def again(record: GangRecord, policy: Policy, now: float) -> list[Effect]:
-    """Repeat effects whose outcome is overdue. They are idempotent."""
+    """Repeat effects with an overdue outcome. They are idempotent."""
     plan = record.plan
     if plan is None:
         return []

@@ -170,7 +170,7 @@ def _is_overdrawn(cache: Cache, record: GangRecord, plan: Plan, but: Collection[
 
 
 def going(cache: Cache) -> set[Uid]:
-    """Pods whose resources will be free: they are terminating, or their eviction was requested."""
+    """Pods that will free their resources: they are terminating, or their eviction was requested."""
     return {*cache.deleted, *(uid for plan in cache.freeing.values() for uid in plan.victims)}
 
 

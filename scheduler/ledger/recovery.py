@@ -64,7 +64,7 @@ def _look_back(cache: Cache, record: GangRecord, now: float) -> None:
 
 
 def _note_failed(record: GangRecord) -> None:
-    """Members that ran beside one that still runs: if the gang had restarted since, that one would be gone.
+    """Members that ran beside one that still runs: if the gang had restarted since, that one would be deleted.
 
     If the quorum is complete again, an earlier process knew of the loss: nothing else would have ungated the
     replacement.
@@ -136,7 +136,7 @@ def _adopt_seat(cache: Cache, record: GangRecord, member: Member, now: float) ->
 
 
 def _adopt_rest(cache: Cache, record: GangRecord, now: float) -> None:
-    """Restore seats whose nomination was cleared by kube-scheduler, or by Gangwright on release. All or none."""
+    """Restore seats without a nomination, which was cleared by kube-scheduler, or by Gangwright on release. All or none."""
     record.seen_by_kube_scheduler = record.seen_by_kube_scheduler or any(
         was_tried(m.pod) for m in record.live()
     )

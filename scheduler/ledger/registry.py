@@ -9,7 +9,7 @@ from scheduler.ledger.gang_parts import Backoff, Health, Pinning, Preemption, Ru
 from scheduler.model.workload import Asleep, GangKey, Owner, OwnerTraits, Pod, Uid
 
 SCARS_KEPT: Final = 4096
-"""Gangs whose scars are remembered after their last pod. The oldest are forgotten first."""
+"""Gangs with scars that are remembered after their last pod. The oldest are forgotten first."""
 
 
 Scars = tuple[Pinning, Health, Backoff, Preemption, RuntimeLimit]

@@ -21,7 +21,7 @@ class ShareAmount(NamedTuple):
     ceiling: float | None
     """None: unlimited."""
     waiting: float
-    """Requests of pods without a seat, for gangs whose whole quorum waits. Only known to the active replica."""
+    """Requests of pods without a seat, for gangs with their whole quorum waiting. Only known to the active replica."""
 
 
 NOTHING: Final = ShareAmount(0.0, 0, 0.0, None, 0)

@@ -38,7 +38,7 @@ class JobsToResume:
         return min(self._due.values(), default=float("inf"))
 
     def resume(self, owners: Mapping[str, OwnerTraits], registry: Registry, now: float) -> Iterator[Effect]:
-        """Those whose pods are deleted, and those that an operator resumed."""
+        """Those without unended pods, and those that an operator resumed."""
         for uid, due in list(self._due.items()):
             if due > now:
                 continue

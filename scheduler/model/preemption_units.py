@@ -33,7 +33,7 @@ class By(IntEnum):
 
 
 NODES_OWN: Final = frozenset({"DaemonSet", "Node"})
-"""Kinds of owners whose pods belong to their node. After an eviction they return to it, or they only mirror what runs
+"""Kinds of owners with pods that belong to their node. After an eviction they return to it, or they only mirror what runs
 there."""
 
 SYSTEM: Final = 2_000_000_000
