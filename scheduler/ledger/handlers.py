@@ -329,7 +329,7 @@ def effect_failed(cache: Cache, record: GangRecord, event: EffectFailed, now: fl
 
 
 def _eviction_failed(record: GangRecord, effect: Evict, kind: FailureKind, now: float) -> None:
-    """Request a rejected eviction again. Not that of a running pod that its budget protects, unless its gang is ended."""
+    """Request a rejected eviction again. Not if a budget protects a running pod, unless its gang is ended."""
     member = record.members.get(effect.uid)
     if member is None or member.evicting is None:
         return

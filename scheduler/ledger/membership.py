@@ -201,7 +201,8 @@ def _took_room(cache: Cache, pod: Pod, now: float) -> None:
         cache.spared_owners.leave_alone(pod.owner.uid, now)
     hidden = pod.key.namespace != record.key.namespace
     taker = called("pod", str(pod.key), pod.uid, hidden=hidden)
-    text = f"{member.pod.key.name}: {taker} of {pod.scheduler or 'no scheduler'} took its reserved resources on {pod.node}"
+    taken = f"took its reserved resources on {pod.node}"
+    text = f"{member.pod.key.name}: {taker} of {pod.scheduler or 'no scheduler'} {taken}"
     conditions.note_mishaps(record, Reason.PIN_BROKEN, [Mishap(member.pod, text)], _TOOK)
     cache.mark(record.key)
 

@@ -136,7 +136,7 @@ def _adopt_seat(cache: Cache, record: GangRecord, member: Member, now: float) ->
 
 
 def _adopt_rest(cache: Cache, record: GangRecord, now: float) -> None:
-    """Restore seats without a nomination, which was cleared by kube-scheduler, or by Gangwright on release. All or none."""
+    """Restore all or none of the seats without nomination: kube-scheduler cleared it, or Gangwright on release."""
     record.seen_by_kube_scheduler = record.seen_by_kube_scheduler or any(
         was_tried(m.pod) for m in record.live()
     )

@@ -33,8 +33,8 @@ class By(IntEnum):
 
 
 NODES_OWN: Final = frozenset({"DaemonSet", "Node"})
-"""Kinds of owners with pods that belong to their node. After an eviction they return to it, or they only mirror what runs
-there."""
+"""Kinds of owners with pods that belong to their node. After an eviction these return to it, or they only mirror what
+runs there."""
 
 SYSTEM: Final = 2_000_000_000
 """Priority of system pods (`system-cluster-critical`), which are never victims."""
