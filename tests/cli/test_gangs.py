@@ -228,7 +228,7 @@ def test_the_service_tells_which_gang_a_gang_gave_way_to(gang, words):
     ("hard", "used", "words"),
     [
         ("8", "4", "ResourceQuota research is full: 4 of 8 requests.nvidia.com/gpu are in use"),
-        ("6", "2", "warning: ResourceQuota research: nvidia.com/gpu: 6: the gang's quorum needs 8"),
+        ("6", "2", "warning: ResourceQuota research allows 6 nvidia.com/gpu, but the gang's quorum needs 8"),
     ],
 )
 async def test_explain_names_the_quota_that_keeps_pods_from_being_created(cluster, hard, used, words):
