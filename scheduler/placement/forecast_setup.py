@@ -212,7 +212,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Runs:
-    """A running gang.
+    """A gang or pod that uses capacity.
 
     expected: when it is expected to end.  rows: int64[k], distinct.  uses: float64[k, r], what it uses there.
     namespace: the namespace that its usage counts for.

@@ -95,10 +95,9 @@ def ages_at(waiting: Waiting, policy: Policy) -> float:
 def turn(waiting: Waiting, policy: Policy, now: float, dominant: float) -> Turn:
     """The sort key of this gang, smaller first.
 
-    dominant: the weighted dominant share of its namespace (`dominant_share`); 0 where the order does not use it.
-    A gang that has waited for its `patience` goes by arrival, before all younger ones of its priority: so
-    the gangs of its priority that can still go before it are those that have waited even longer, and no order
-    lets anybody starve.
+    dominant: the weighted dominant share of its namespace (`dominant_share`), or 0 if the order does not use it.
+    A gang that has waited until `ages_at` ranks by arrival, ahead of all younger gangs of its priority. So only gangs
+    of its priority that have waited even longer can pass it, and no gang starves in any order.
     """
     aged = now >= ages_at(waiting, policy)
     measure = 0.0 if aged else _MEASURE[policy.order](waiting, policy, dominant)
@@ -108,6 +107,6 @@ def turn(waiting: Waiting, policy: Policy, now: float, dominant: float) -> Turn:
 
 
 def shifted(turn: Turn, dominant: float) -> Turn:
-    """The sort key, of the order `fair`, that a gang has when its namespace has this share instead of another."""
+    """The sort key in the order `fair` after the share of the gang's namespace changed to `dominant`."""
     first, priority, young, _, since, key = turn
     return (first, priority, young, dominant, since, key) if young else turn
