@@ -81,7 +81,7 @@ def attempts(task: SeatingProblem) -> Iterator[Attempt]:
     if task.required or not task.anchors:
         if on_one_host:
             yield one_host(np.where(inside, np.arange(len(inside)), -1))
-        if task.strategy is not Strategy.PACK and sum(task.needs) == 1:  # a single member is always in one domain
+        if task.strategy is not Strategy.PACK and sum(task.needs) == 1:  # one member is in one domain anyway
             labeled = np.where(inside, 0, -1)
             yield Attempt(labeled, 1, labeled, 1)
         yield one_domain(task)
