@@ -202,7 +202,7 @@ def _fewest(topology: Topology, level: int, room: Sequence[tuple[Counts, float]]
     """
     fewest = 1
     codes, domains = topology.columns[level], len(topology.domains[level])
-    inside = None if topology.lone[level] and domains == len(codes) else codes + 1  # one more for nodes outside of all
+    inside = None if topology.lone[level] and domains == len(codes) else codes + 1  # one more: outside of all
     for amounts, need in room:
         if fewest == spanned:
             break
