@@ -40,7 +40,7 @@ def job(found: api.Job, levels: tuple[Level, ...] = DEFAULT_LEVELS) -> OwnerTrai
     rules = (spec.pod_failure_policy.rules if spec.pod_failure_policy else None) or ()
     free = spec.pod_replacement_policy == "Failed" or any(map(_ignores_disruption, rules))
     said = meta.annotations or {}
-    attained = re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,3})?", said.get(labels.ATTAINED, ""))  # the written format
+    attained = re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,3})?", said.get(labels.ATTAINED, ""))  # as written
     stays = spec.suspend and labels.STAYS in said
     paused = labels.PAUSED in said and not stays
     return OwnerTraits(
