@@ -329,7 +329,7 @@ class TestAnswers:
             reason, short = wait(empty, gang)
             assert reason == Reason.EXCEEDS_CLUSTER
             assert str(short) == (
-                "needs 2 × 4 nvidia.com/gpu; room for 0 (the cluster has no nodes that Gangwright can see)"
+                "needs 2 × 4 nvidia.com/gpu; the cluster fits 0 now (Gangwright sees no nodes in the cluster)"
             )
         assert place(empty, a_gang(0, surplus=1)).unseated == ("pod-surplus-0",)
 
