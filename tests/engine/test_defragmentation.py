@@ -105,7 +105,7 @@ def test_a_gang_that_waits_for_nothing_needs_no_moves() -> None:
     world.submit(a_gang_of_pods("big", 2, gpu=1))
     world.settle(5)
     for key in (BIG, GangKey("default", "nobody")):
-        assert "does not wait" in world.engine.defrag(key).told
+        assert "is not waiting" in world.engine.defrag(key).told
 
 
 @pytest.mark.parametrize("of_it", ["all", "one"])

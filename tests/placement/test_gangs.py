@@ -339,7 +339,7 @@ class TestAnswers:
         _, short = wait(snapshot, a_gang(2, gpu=4, cpu=0.5, memory=2, required=True))
 
         assert str(short) == (
-            "needs 2 × 4 nvidia.com/gpu, 0.5 cpu, 2Gi memory in one rack; "
+            "needs 2 × 4 nvidia.com/gpu, 0.5 cpu, 2Gi memory; "
             "the best rack, a0/a0-r0, fits 1 now (3 node(s) had insufficient resources)"
         )
 
