@@ -91,7 +91,7 @@ class Sketch:
         record = self.record
         if self.other is not None:
             names = f"{record.key.name} and {self.other.name}"
-            return Refuse(Reason.CONFLICT, "the gang's name", names, "one gang")
+            return Refuse(Reason.CONFLICT, "the gang's name", names, "use one gang name")
         there = record.live()
         record.members |= {pod.uid: Member(pod) for pod in self.pods}
         spec = gang_spec.spec(record, groups, policy)
