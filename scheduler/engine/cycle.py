@@ -100,7 +100,7 @@ class PlanningCycle:
         if needy is not None and waits(needy) and pending.has(needy):
             return needy
         self._needy, self._only_time = None, False
-        # 3. The first gang that waits, wherever the pass is.
+        # 3. The first gang that waits, at any position of the pass.
         first = self.head.first()
         candidacy = self._candidacy(first, now)
         if first is not None and any(candidacy.open((first,))):
