@@ -90,7 +90,7 @@ def test_a_jobs_gang_that_cannot_be_whole_stays_and_says_why_and_no_other_is_tor
     assert "no node suits the pod" in text
     waits = f"train is still starting; gangs with {APART} start one at a time"
     assert message(world, "next", Reason.QUEUED).endswith(waits)
-    assert "another namespace is still starting" in message(world, "afar", Reason.QUEUED)
+    assert "a gang of another namespace is let go" in message(world, "afar", Reason.QUEUED)
 
     for pod in world.pods("train"):
         world.api.delete(pod.key)
