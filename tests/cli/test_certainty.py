@@ -225,7 +225,7 @@ WAITS_FOR_ITSELF = {
     ),
     "one by one": (
         a_set(podManagementPolicy="OrderedReady"),
-        "StatefulSet/train: spec.podManagementPolicy: 'OrderedReady': write Parallel",
+        "StatefulSet/train: spec.podManagementPolicy: 'OrderedReady': must be Parallel",
     ),
 }
 
