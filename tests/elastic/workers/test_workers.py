@@ -353,7 +353,7 @@ def test_what_is_ours_no_template_writes(kind, key):
 
     assert problem.field == f"spec.template.metadata.{kind}[gangwright.io/{key}]"
     assert problem.value == "'true'"
-    assert "leave it out" in problem.remedy
+    assert "remove it" in problem.remedy
     plain = made()["metadata"]
     meta = made(spec)["metadata"]
     assert meta[kind].items() >= {"gangwright.iodine": "kept", "sub.gangwright.io/x": "kept"}.items()
@@ -367,7 +367,7 @@ def test_a_worker_has_time_to_leave(grace):
     (problem,) = problems(OWNER, changed(terminationGracePeriodSeconds=grace))
 
     assert problem.field == "spec.template.spec.terminationGracePeriodSeconds"
-    assert (problem.value, "from 1 on" in problem.remedy) == (repr(grace), True)
+    assert (problem.value, "at least 1" in problem.remedy) == (repr(grace), True)
     assert problems(OWNER, changed(terminationGracePeriodSeconds=1)) == ()
 
 
