@@ -130,7 +130,7 @@ class Batch(Struct, frozen=True, rename="camel", kw_only=True):
 class Stage(Struct, frozen=True, rename="camel", kw_only=True):
     """One phase of the schedule, which begins at `epoch`."""
 
-    epoch: Annotated[float, Meta(ge=0, le=MOST_EPOCHS, description=f"must be a number from 0 to {MOST_EPOCHS:g}")]
+    epoch: Annotated[float, Meta(ge=0, le=MOST_EPOCHS, description=f"must be from 0 to {MOST_EPOCHS:g}")]
     workers: Workers | None = None
     """Size of the job in this phase, for the policy `schedule`."""
     batch: Samples | None = None

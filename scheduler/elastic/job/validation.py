@@ -163,7 +163,7 @@ def _conflicts(spec: Spec) -> Iterator[tuple[str, Any, str]]:
     for number, stage in enumerate(spec.schedule):
         field = f"schedule[{number}]"
         if stage.epoch <= former:
-            yield f"{field}.epoch", stage.epoch, f"must be greater than the epoch of the previous entry, {former:g}"
+            yield f"{field}.epoch", stage.epoch, f"must be greater than the previous epoch, {former:g}"
         former = stage.epoch
         if stage.workers is None:
             continue
@@ -171,5 +171,5 @@ def _conflicts(spec: Spec) -> Iterator[tuple[str, Any, str]]:
             bounds = f"minWorkers ({spec.min_workers}) to maxWorkers ({spec.max_workers})"
             yield f"{field}.workers", stage.workers, f"must be from {bounds}"
         if spec.policy != "schedule":
-            remedy = f"requires sizing.policy schedule, not {spec.policy}. Remove workers or change the policy"
+            remedy = f"requires sizing.policy schedule, not {spec.policy}. Remove it or change the policy"
             yield f"{field}.workers", stage.workers, remedy

@@ -91,7 +91,7 @@ def test_everything_that_can_be_said_is_read() -> None:
         ({"sizing": {"policy": "luck"}}, "spec.sizing.policy = 'luck': one of offer, efficiency, utility, schedule"),
         ({"sizing": 3}, "spec.sizing = 3: must be an object"),
         ({"schedule": [{"epoch": 1, "workers": 9}]}, "spec.schedule[0].workers = 9: must be from minWorkers (2) to maxWorkers (4)"),
-        ({"schedule": [{"epoch": 1}, {"epoch": 1}]}, "spec.schedule[1].epoch = 1.0: must be greater than the epoch of the previous entry, 1"),
+        ({"schedule": [{"epoch": 1}, {"epoch": 1}]}, "spec.schedule[1].epoch = 1.0: must be greater than the previous epoch, 1"),
         ({"schedule": [{"epoch": 1, "env": {"A": 1}}]}, "spec.schedule[0].env = {'A': 1}: must map names to strings, for example LEARNING_RATE: \"0.1\""),
         ({"batch": {"mode": "fixed"}}, "spec.batch.perWorker = none: is required with batch.mode fixed. Set it to the samples per step of one worker"),
         ({"batch": {"limit": 8}}, "spec.batch.perWorker = none: is required with batch.limit. Set it to the samples per step of one worker"),
@@ -186,7 +186,7 @@ def test_sizes_in_the_schedule_choose_the_policy() -> None:
     assert (spec.policy, spec.parameters) == ("schedule", Schedule())
     assert decode_spec(a_spec(schedule=stages, sizing={"policy": None})) == (spec, ())
     assert wrong(schedule=stages[:1], sizing={"policy": "offer"}) == [
-        "spec.schedule[0].workers = 2: requires sizing.policy schedule, not offer. Remove workers or change the policy"
+        "spec.schedule[0].workers = 2: requires sizing.policy schedule, not offer. Remove it or change the policy"
     ]
 
 
