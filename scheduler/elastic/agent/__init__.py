@@ -6,7 +6,7 @@ the training process itself. Never here: a third-party import, syntax newer than
 Gangwright package than `runtime`: both also run under the name `gangwright_agent`, from a zip archive, on the Python of
 any image.
 
-The agent enters the training through PYTHONPATH and a `sitecustomize`. A training started with `python -I`, `-E` or `-S`
-ignores them, never reports and never joins. The agent warns if it sees such an option in its command; behind a shell it
-cannot see it.
+The agent enters the training through PYTHONPATH and a `sitecustomize`. A training started with `python -I`, `-E` or
+`-S` ignores them, never reports and never joins. The agent warns if it sees such an option in its command; behind a
+shell it cannot see it.
 """

@@ -40,7 +40,7 @@ third of a millisecond from the training (`heartbeat.EARLY`).
 """
 
 STACKS = 5.0
-"""Seconds for a hung child to print the stacks of its threads; it takes milliseconds unless the machine hangs as well."""
+"""Seconds for a hung child to print the stacks of its threads; milliseconds, unless the machine hangs as well."""
 
 STRANGER = 1.0
 """Seconds of `NoWorker` answers after which an agent that has to leave assumes that its job no longer exists."""
@@ -293,7 +293,7 @@ class Agent:
         self._leave_heard = self._clock()
 
     def _expected_nowhere(self, since: float) -> bool:
-        """Whether neither the current nor the next round includes this worker, `since` seconds after its leave was heard."""
+        """Whether neither this round nor the next includes this worker, `since` seconds after its leave was heard."""
         child = self._incarnation
         return self._child is not None and child.assignment is None and (child.newcomer or since >= UNPLACED)
 
@@ -342,7 +342,7 @@ class Agent:
         self._announcements.saw(answer.round)
         if (why := answer.abort) is not None:
             self._events.put(lambda: self._abort(number, str(why)))
-        # The master repeats this with every beat until the round is over: the child may begin its second mesh only later.
+        # The master repeats this with every beat until the round is over: the child may begin its second mesh later.
         if doors := self._incarnation.heard(number, answer.place, answer.broken):
             self._errands.run("unblock", lambda: unblock(answer.broken, doors, self._say))
 

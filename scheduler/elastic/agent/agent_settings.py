@@ -54,7 +54,7 @@ class Settings:
     Kubernetes.
     """
     gloo_timeout: float
-    """GANGWRIGHT_GLOO_TIMEOUT: time that Horovod waits for a peer. No answer of the shim takes longer. Defaults to 10."""
+    """GANGWRIGHT_GLOO_TIMEOUT: time that Horovod waits for a peer, and limit of the shim's answers. Defaults to 10."""
     prefix: bool
     """GANGWRIGHT_LOG_PREFIX: `1` prefixes each line of output with the pod's name. Defaults to unchanged output."""
     stopped_limit: float

@@ -83,7 +83,7 @@ class Child:
         signal_group(self.pid, signal.SIGKILL)
 
     def ask_for_stacks(self) -> None:
-        """Make Python print the stacks of its threads and end. A child that does not end must be killed shortly after."""
+        """Make Python print the stacks of its threads and end. Kill a child that does not end shortly after."""
         signal_group(self.pid, signal.SIGABRT)
 
     def drain(self) -> None:
@@ -109,7 +109,7 @@ class Reaper:
         self._thread.start()
 
     def launch(self, start: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
-        """Start a child under the lock, so that it is registered before it can be reaped. Raises what `start` raises."""
+        """Start a child under the lock: it is registered before it can be reaped. Raises what `start` raises."""
         with self._lock:
             child = start()
             self._children[child.pid] = child

@@ -57,8 +57,8 @@ REFUSED_PAUSE = 1.0
 
 EARLY, LATE = 0.6, 1.25
 """Fractions of the interval after which a beat is sent with the child's report, and without one. Each wakeup takes time
-from the training, because the agent's data is no longer in any cache. So tasks that are due at about the same time share
-one wakeup, the child's. With reports every two seconds and beats every second, each report still carries a beat.
+from the training, because the agent's data is no longer in any cache. So tasks that are due at about the same time
+share one wakeup, the child's. With reports every two seconds and beats every second, each report still carries a beat.
 """
 
 STRANGER = "NoWorker"
@@ -69,7 +69,7 @@ Heard = Callable[[int, Answer], None]
 
 
 class Heartbeat:
-    """Sends a heartbeat about every second. `report` returns the child's number and the body; `heard` gets the answer."""
+    """Sends about one beat per second. `report` returns the child's number and the body; `heard` gets the answer."""
 
     def __init__(
         self,

@@ -4,9 +4,9 @@ Lives here: http.client, TLS and name lookup. Never here: the content of a call,
 kept connection turns out to be closed, the call is sent again on a new one, because that says nothing about the master.
 Every call may be repeated. After a timeout no kept connection is used again, because the others most likely stall too.
 
-The deadline covers the name lookup, every address, TLS, the request, the answer's last byte, and the second try. A limit
-per step would not bound the sum. A resolver waits 5 seconds for a lost packet, in a call that cannot be interrupted. So
-the lookup has its own thread, and a caller that waits too long uses the addresses of an earlier lookup.
+The deadline covers the name lookup, every address, TLS, the request, the answer's last byte, and the second try. A
+limit per step would not bound the sum. A resolver waits 5 seconds for a lost packet, in a call that cannot be
+interrupted. So the lookup has its own thread, and a caller that waits too long uses the addresses of an earlier lookup.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ class Lookup:
         raise (over and self._refused) or socket.timeout(f"{self._host}: no answer in {limit:g} s")
 
     def connect(self, _address: Any, timeout: float, *_more: Any) -> socket.socket:
-        """A connection to the first address that accepts it, as from `socket.create_connection`. Half of the time is for
-        the lookup. The addresses share the remaining time equally, so that an address that drops packets, for example
-        of the other family, leaves time for the next one. The rest is the socket's own timeout. Raises OSError.
+        """A connection to the first address that accepts it, as from `socket.create_connection`. Half of the time is
+        for the lookup. The addresses share the remaining time equally, so that an address that drops packets, for
+        example of the other family, leaves time for the next one. The rest is the socket's own timeout. Raises OSError.
         """
         deadline = Deadline(timeout, self._clock)
         refused: OSError = OSError(f"{self._host} has no address")

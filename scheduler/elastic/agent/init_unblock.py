@@ -7,8 +7,8 @@ immediate end as the peer's end. So the agent connects and closes, and gloo give
 Once both sides are connected the socket is closed, and before that no member leaves `init`. So this changes nothing for
 a child that has completed `init`.
 
-Lives here: the addresses at which gloo listens, parsed from the values that it publishes, and the connection, in its own
-thread, because an address may not answer. Never here: when to do it (`agent`).
+Lives here: the addresses at which gloo listens, parsed from the values that it publishes, and the connection, in its
+own thread, because an address may not answer. Never here: when to do it (`agent`).
 """
 
 from __future__ import annotations

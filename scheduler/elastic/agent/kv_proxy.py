@@ -1,9 +1,9 @@
 """Horovod's rendezvous store for the current round: answers its C++ client over loopback.
 
-Horovod 0.28.1 (`http_store.cc`) opens a connection for each request, knows only 200 and 404, retries a missing key every
-10 ms, and aborts the whole process after three other answers. Therefore a GET waits here until the key exists, and a
-missing key is a 404 before Horovod's own timeout is over. An outage of the master is bridged. Only requests that can
-never succeed are rejected: the round is over, or the worker is not a member.
+Horovod 0.28.1 (`http_store.cc`) opens a connection for each request, knows only 200 and 404, retries a missing key
+every 10 ms, and aborts the whole process after three other answers. Therefore a GET waits here until the key exists,
+and a missing key is a 404 before Horovod's own timeout is over. An outage of the master is bridged. Only requests that
+can never succeed are rejected: the round is over, or the worker is not a member.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ FINAL = frozenset({"NoMember"})
 
 OWN = ("local_", "cross_")
 """Prefixes of scopes that no other worker uses: the workers on this host, and those with this local rank. Every worker
-has its own host and is alone in both, as its agent and its environment report to Horovod. It publishes two thirds of its
-values there, which no other worker reads.
+has its own host and is alone in both, as its agent and its environment report to Horovod. It publishes two thirds of
+its values there, which no other worker reads.
 """
 
 
@@ -123,8 +123,8 @@ def _shared(number: int, scope: str) -> bool:
 
 
 def _ranks(child: TrainingRun) -> Said:
-    """The place in the current round; rank 0 of 1 before the first. Never empty and never a 404: Horovod reads either as
-    rank 0 of 0.
+    """The place in the current round; rank 0 of 1 before the first. Never empty and never a 404: Horovod reads either
+    as rank 0 of 0.
 
     Rank and size, also inside and across hosts. With one worker per pod and no hierarchy across pods, Horovod needs no
     third mesh, which saves a third of its start time. -1 means that this host left.

@@ -35,7 +35,7 @@ LOOK_BACK = 60
 
 
 class Sight(NamedTuple):
-    """State of a child: seconds since the last sign of life of its main thread and of any thread, and its usual step."""
+    """State of a child: seconds since the last sign of life of its main thread and of any thread; its usual step."""
 
     stopped: bool
     silent: float

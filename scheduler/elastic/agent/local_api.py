@@ -1,7 +1,7 @@
 """The child's own calls: its place, the barrier, announcements, progress reports and its end.
 
-Lives here: the meaning of each call. Never here: HTTP, see `local_server`. Every wait is bounded, so that no thread keeps
-waiting for a child that was killed.
+Lives here: the meaning of each call. Never here: HTTP, see `local_server`. Every wait is bounded, so that no thread
+keeps waiting for a child that was killed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .retry import Over, Patience, Say
 from .training_run import TrainingRun
 
 LISTEN = 10.0
-"""Seconds until a listener gets an answer without news. It asks again immediately, which proves that its threads live."""
+"""Seconds until a listener gets an answer without news. It asks again at once, which proves that its threads live."""
 
 
 class LocalAPI:

@@ -6,8 +6,8 @@ sends it as a bearer token. Horovod's client cannot send one, but accepts an add
 first part of the path (`/KEY:PORT/SCOPE/NAME`), and gives access only to the values of the current round. Without the
 key every request is rejected, because every process in the pod's network can reach this port.
 
-Horovod opens a connection for each of its requests, dozens at once. So threads wait for connections in the kernel, which
-wakes one of them: 0.3 ms of processor time per request, compared to 0.5 ms with a thread per request (measured).
+Horovod opens a connection for each of its requests, dozens at once. So threads wait for connections in the kernel,
+which wakes one of them: 0.3 ms of processor time per request, compared to 0.5 ms with a thread per request (measured).
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ Serve = Callable[[socket.socket, Any], None]
 
 
 class Acceptors:
-    """Serves connections of `listener`, at most `most` at a time; the rest wait in its backlog. `serve(socket, address)`
-    serves one connection to its end; an exception ends only that connection.
+    """Serves connections of `listener`, at most `most` at a time; the rest wait in its backlog. `serve(socket,
+    address)` serves one connection to its end; an exception ends only that connection.
     """
 
     def __init__(self, listener: socket.socket, serve: Serve, most: int) -> None:

@@ -1,8 +1,8 @@
 """`agent -- COMMAND…`: from arguments and environment to a running agent, both from the package and from the archive.
 
 The child's PYTHONPATH begins with the archive of this package. Its `sitecustomize` activates `runtime` in every Python
-that the command starts, so an unmodified script works, behind any shell. `python -I`, `-E` and `-S` ignore PYTHONPATH or
-sitecustomize: such a command trains alone, and the agent warns of it.
+that the command starts, so an unmodified script works, behind any shell. `python -I`, `-E` and `-S` ignore PYTHONPATH
+or sitecustomize: such a command trains alone, and the agent warns of it.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ STEPS = 2**53
 """Upper bound of a step."""
 
 STEPS_KEPT = 50
-"""Number of steps whose median is the usual step: enough to ignore one long validation, few enough to follow a resize."""
+"""Number of steps whose median is the usual step: enough to ignore a long validation, few enough to follow a resize."""
 
 
 class Wrong(ValueError):  # noqa: N818 - a condition, named as such where it is caught

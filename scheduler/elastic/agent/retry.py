@@ -1,6 +1,7 @@
 """Endless retries with pauses of up to a second, which log an outage once, not per try; and calls in the background.
 
-An outage of the master must not disturb a training, so nothing here gives up by itself; the caller decides when to stop.
+An outage of the master must not disturb a training, so nothing here gives up by itself; the caller decides when to
+stop.
 
 A pod has a limit of processes, and threads count. If no thread can be started, the call waits for the agent's next
 check: an orderly leave that ended in a traceback instead would cost the job the steps since its last commit.

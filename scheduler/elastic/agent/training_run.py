@@ -147,7 +147,7 @@ class TrainingRun:
         return door is not None and hmac.compare_digest(door, self.key)
 
     def goes(self, why: str, *, well: bool) -> None:
-        """The child reports that its training is over; `well`: it is complete, or the job continues without the child."""
+        """The child reports that its training is over; `well`: it is complete, or the job continues without it."""
         with self._lock:
             self.gone, self._well = why, well
 

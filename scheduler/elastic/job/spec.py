@@ -111,12 +111,12 @@ class EarlyExit(StrEnum):
 
 class Batch(Struct, frozen=True, rename="camel", kw_only=True):
     mode: Annotated[BatchMode, one_of(BatchMode)] = BatchMode.CAPPED
-    """`capped`, because beyond a job's critical batch more samples per step help less. `limit` is the author's estimate of
-    that batch.
+    """`capped`, because beyond a job's critical batch more samples per step help less. `limit` is the author's estimate
+    of that batch.
     """
     per_worker: Samples | None = None
-    """Samples per step of one worker, for a script that asks. None: the script keeps its own batch and receives only the
-    scale of the learning rate.
+    """Samples per step of one worker, for a script that asks. None: the script keeps its own batch and receives only
+    the scale of the learning rate.
     """
     limit: Samples | None = None
     """Samples per step of all workers together, for `capped` and `fixed`. None: no cap; for `fixed`, perWorker ×

@@ -189,7 +189,7 @@ class Status(Struct, frozen=True, rename="camel", kw_only=True):
     """The round as decided; `round` is its number."""
     barred: tuple[Barred, ...] = ()
     template: dict[str, Any] | None = None
-    """Template of new workers while `spec.template` differs. None: `spec.template`, or the template is too long to keep."""
+    """Template of new workers while `spec.template` differs. None: `spec.template`, or it is too long to keep."""
     retired: int | None = None
     """Workers up to this number were created from an outdated template, and begin nothing."""
     started_at: float | None = None

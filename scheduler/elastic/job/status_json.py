@@ -27,7 +27,7 @@ ACCEPTED: Final = "accepted"
 """Field of the spec that the job uses. It is stored as written, so no conversion applies inside."""
 
 LONGEST_COPY: Final = 1 << 18
-"""Maximum bytes of the copy of a spec in its object. etcd takes 1.5 MB per object; a long spec has thousands of bytes."""
+"""Maximum bytes of the copy of a spec in its object, of which etcd takes 1.5 MB. A long spec has thousands."""
 
 
 class UnreadableStatus(ValueError):  # noqa: N818 - a state of the object, which another writer may end

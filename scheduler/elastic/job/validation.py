@@ -78,7 +78,7 @@ def decode_spec(raw: Any) -> tuple[Spec | None, tuple[Problem, ...]]:
 
 
 def lowered(written: Any) -> Any:
-    """A spec that an earlier version accepted, with its workers capped: it took any number and used what a round holds."""
+    """A spec that an earlier version accepted, with its workers capped to `MOST_MEMBERS`: it took any number."""
     spec = _capped(written, "maxWorkers")
     phases = spec.get("schedule") if isinstance(spec, dict) else None
     capped = [_capped(phase, "workers") for phase in phases] if isinstance(phases, list) else None

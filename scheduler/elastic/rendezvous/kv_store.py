@@ -72,8 +72,8 @@ class Round:
         return self._values.get(key)
 
     def beside(self, key: str, most: int, size: int) -> dict[str, bytes]:
-        """The existing values of the `most` keys that follow this one by its last number, up to `size` bytes: `global/8`
-        follows `global/7`. A member that reads the address of one member reads those of the others next.
+        """The existing values of the `most` keys that follow this one by its last number, up to `size` bytes:
+        `global/8` follows `global/7`. A member that reads the address of one member reads those of the others next.
         """
         stem = key.rstrip(string.digits)
         number = key[len(stem) :]
@@ -89,7 +89,7 @@ class Round:
         return found
 
     def meets(self) -> None:
-        """All members train in it, so they no longer need its values. A process set that is created later has its own."""
+        """All members train in it, so its values are no longer needed. A process set created later has its own."""
         self._met = True
         self._values.clear()
         self.size = 0
@@ -152,7 +152,7 @@ class Values:
         return found
 
     def put(self, job: str, number: int, key: str, value: bytes) -> None:
-        """Set a value of a round. Raises Refused if the round is over or full, or if all values together take too much."""
+        """Set a value of a round. Raises Refused if the round is over or full, or if all values take too much."""
         room = self.round(job, number)
         if self.size + room.growth(key, value) > self._total:
             bound = f"the values of all jobs may take at most {self._total} bytes (rendezvous.valuesLimit)"

@@ -85,8 +85,8 @@ _STEP: Final = re.compile(r"\.(\w+)|\[(\d+)\]")
 
 
 def decoded(kind: type[S], uid: Uid, body: bytes) -> S:
-    """The body as this kind of event of the worker `uid`; a uid in the body is ignored. Raises Refused, whose text names
-    the field, its value and the valid values.
+    """The body as this kind of event of the worker `uid`; a uid in the body is ignored. Raises Refused, whose text
+    names the field, its value and the valid values.
     """
     try:
         found: S = DECODERS[kind].decode(body)
@@ -172,7 +172,8 @@ PAUSE: Final = 1.0
 
 
 class Refused(GangwrightError):  # noqa: N818 - a rejection, not an exception of the program
-    """The request is rejected. The message goes to the worker and says how to fix the request. The master may raise it too.
+    """The request is rejected. The message goes to the worker and says how to fix the request. The master may raise it
+    too.
 
     after: seconds after which a retry makes sense, None if it does not.
     """

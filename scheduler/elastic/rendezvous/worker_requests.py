@@ -68,7 +68,7 @@ class WorkerService(Protocol):
         """
 
     async def announced(self, uid: str, known: int, wait: float) -> int:
-        """The newest round announced to the worker, as soon as it is greater than `known`, else after `wait` seconds."""
+        """The newest round announced to the worker, once it is greater than `known`, else after `wait` seconds."""
 
     async def leave(self, leaving: Leaving) -> None:
         """Record that the worker leaves: the next round excludes it."""

@@ -3,9 +3,9 @@
 Lives here: the path from a worker's request to the `WorkerService` or to the values of its round, and back. Never here:
 authentication (the `uid` was checked before), or the meaning of a value.
 
-A value that begins like a pickle of protocols 2 to 5, bare or in base64, is rejected. Gangwright never writes one, so it
-is a mistake, and its writer learns of it immediately. It is not a filter against attackers. What protects a worker is
-that Gangwright never unpickles.
+A value that begins like a pickle of protocols 2 to 5, bare or in base64, is rejected. Gangwright never writes one, so
+it is a mistake, and its writer learns of it immediately. It is not a filter against attackers. What protects a worker
+is that Gangwright never unpickles.
 """
 
 from collections.abc import Awaitable, Callable

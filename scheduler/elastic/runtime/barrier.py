@@ -1,11 +1,11 @@
 """The last check before Horovod's `init`: all members of the round are here, alive, with a compatible state.
 
-From `init` on, a missing member ends all others, and an incompatible state hangs all of them. (C++ aborts when it learns
-that the value it waits for will not come, when the connection it waits for comes and ends, or after the gloo timeout,
-which is five times as long for a connection.) So each member publishes in the round's key-value store that it is at the
-barrier, and the composition of its state. Rank 0 reads all of them and says go, or names incompatible members. Thus a
-death is expensive only during `init` itself (about 0.1 s). A member waits here in Python, and leaves as soon as a newer
-round is announced, or this one is over.
+From `init` on, a missing member ends all others, and an incompatible state hangs all of them. (C++ aborts when it
+learns that the value it waits for will not come, when the connection it waits for comes and ends, or after the gloo
+timeout, which is five times as long for a connection.) So each member publishes in the round's key-value store that it
+is at the barrier, and the composition of its state. Rank 0 reads all of them and says go, or names incompatible
+members. Thus a death is expensive only during `init` itself (about 0.1 s). A member waits here in Python, and leaves as
+soon as a newer round is announced, or this one is over.
 
 Two calls for a member; for rank 0 one per member and one more: a few milliseconds.
 """

@@ -1,7 +1,8 @@
 """Checkpoints of the running training: on request, periodically, and restoring.
 
-Rank 0 writes while the training runs; when it ends, the worker that the master names. The file contains the last commit,
-which does not change any more. So another thread can write it while the training continues; at most one file at a time.
+Rank 0 writes while the training runs; when it ends, the worker that the master names. The file contains the last
+commit, which does not change any more. So another thread can write it while the training continues; at most one file at
+a time.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from .training_progress import Progress, say
 
 
 class Disk:
-    """The folder GANGWRIGHT_CHECKPOINT; every GANGWRIGHT_CHECKPOINT_EVERY seconds, if that is set and greater than 0."""
+    """The folder GANGWRIGHT_CHECKPOINT; every GANGWRIGHT_CHECKPOINT_EVERY seconds, if that is greater than 0."""
 
     def __init__(self, framework: Plain, progress: Progress) -> None:
         self._framework, self._progress = framework, progress
@@ -36,8 +37,8 @@ class Disk:
         self._begin(later=False)
 
     def hold(self) -> None:
-        """While the training waits: writes the last commit in the background, unless the folder has a checkpoint of that
-        step or a later one.
+        """While the training waits: writes the last commit in the background, unless the folder has a checkpoint of
+        that step or a later one.
         """
         if not (self._folder and self._progress.committed) or self.saving:
             return

@@ -1,15 +1,16 @@
 """The job's position in its data, this worker's samples of a step, and the weight of its gradient. Pure.
 
-An epoch is one order of all indices, the same on every rank. The position counts samples of all workers. It is committed
-and rolled back with the state, and newcomers receive it with the state. So a resize loses and repeats nothing, and a
-crash repeats only the samples after the last commit, once.
+An epoch is one order of all indices, the same on every rank. The position counts samples of all workers. It is
+committed and rolled back with the state, and newcomers receive it with the state. So a resize loses and repeats
+nothing, and a crash repeats only the samples after the last commit, once.
 
 The master decides the number of samples of a step, in total and per worker. `total` is the number of samples of all
 workers in one step, `local` this worker's part of it, `accumulate` the number of passes that make up `local`.
 
-A gradient averaged over k workers is the mean of means. It equals the mean over all `total` samples only if every worker
-had the same number. `weight` corrects that: k * n / total times the mean gradient of n samples, averaged over k workers,
-is the sum of all gradients / total, for every split. The ramp of the learning rate is that of Goyal et al. 2017.
+A gradient averaged over k workers is the mean of means. It equals the mean over all `total` samples only if every
+worker had the same number. `weight` corrects that: k * n / total times the mean gradient of n samples, averaged over k
+workers, is the sum of all gradients / total, for every split. The ramp of the learning rate is that of Goyal et al.
+2017.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def grain(batch: Batch, size: int, rank: int) -> int:
 
 
 def longest(batch: Batch, size: int, rank: int) -> int:
-    """Samples of the largest pass of this rank: its part divided by its passes; with one pass, the same on all ranks."""
+    """Samples of the largest pass of this rank: its part divided by its passes. With one pass all ranks agree."""
     if batch.accumulate > 1 or grain(batch, size, rank) > 1:
         return -(-batch.local // batch.accumulate)
     return -(-batch.total // size)
@@ -115,7 +116,7 @@ def step(order: Sequence[Any], at: int, batch: Batch, size: int, rank: int, leas
     start, end = at + offset, at + offset + count
     passes = [order[cut : min(cut + largest, end)] for cut in range(start, end, largest)] or [order[:0]]
     weighed = tuple(Pass(part, weight(len(part), total, size)) for part in passes)
-    # A pass that fits in the worker's own batch is padded to that: if a rank takes two passes, a split of all samples is
-    # wider.
+    # A pass that fits in the worker's own batch is padded to that: if a rank takes two passes, a split of all samples
+    # is wider.
     own = -(-batch.local // batch.accumulate)
     return Share(weighed, total, least if own <= least else max(least, largest), at)

@@ -45,8 +45,8 @@ def member(
     """Variables of rank `rank` of `size`, with the agent's loopback address. `theirs` are the assignment's variables.
     `pods` are the pod's own values of the variables that earlier assignments set; they are restored.
 
-    The assignment may set any variable except those of the rank and of the agent. Horovod's client sends no headers, but
-    builds its addresses by appending `:PORT/SCOPE/KEY` to the host. So a host with the key as a path sends the key.
+    The assignment may set any variable except those of the rank and of the agent. Horovod's client sends no headers,
+    but builds its addresses by appending `:PORT/SCOPE/KEY` to the host. So a host with the key as a path sends the key.
     """
     address = urlsplit(env["GANGWRIGHT_SHIM"])
     ours: Changes = {

@@ -4,9 +4,9 @@ A thread waits for the announcement and keeps the highest announced round. It is
 that comes twice, or while a round is entered, is not lost.
 
 The check costs a collective: one broadcast of two numbers from rank 0, the target round and the number of steps until
-the next check. Stock Horovod broadcasts two pickles at every commit (2 to 7 ms). Here rank 0 chooses the number of steps
-from its own measurement, so that checks cost less than 1% of the training. The broadcast contains that number, so all
-ranks count alike.
+the next check. Stock Horovod broadcasts two pickles at every commit (2 to 7 ms). Here rank 0 chooses the number of
+steps from its own measurement, so that checks cost less than 1% of the training. The broadcast contains that number, so
+all ranks count alike.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LATEST = 1.0
 """Maximum seconds until an announcement takes effect, regardless of the cost of a check."""
 
 KEPT = 8
-"""Number of measurements, of which the smallest counts: the others include waits for a peer, which no interval saves."""
+"""Number of measurements. The smallest counts: the others include waits for a peer, which no interval saves."""
 
 
 def interval(check_s: float, step_s: float) -> int:

@@ -2,8 +2,8 @@
 
 Lives here: the walk from the function through its script. It records containers, attributes, globals, cells and
 iterators. Objects keep their identity. The rehearsal draws from copies of iterators. Never here: how a value is saved
-and restored (`value_backup`), and which objects belong to the script (`script_scope`). Objects of libraries, for example
-models and traced functions of TensorFlow, are not restored: to build them is the purpose of the rehearsal.
+and restored (`value_backup`), and which objects belong to the script (`script_scope`). Objects of libraries, for
+example models and traced functions of TensorFlow, are not restored: to build them is the purpose of the rehearsal.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Replaces Horovod's elastic loop: a worker that joins is warm, and long waits happen only in Python.
 
 In stock Horovod a change stops all workers, then newcomers start, and Horovod's C++ waits for them. Here a newcomer
-warms up alone and waits at the barrier, and only then the others are interrupted. The round is complete before `init` is
-entered. The master decides whether all ranks synchronize the state; it is saved after every synchronization.
+warms up alone and waits at the barrier, and only then the others are interrupted. The round is complete before `init`
+is entered. The master decides whether all ranks synchronize the state; it is saved after every synchronization.
 
     warm up ── ready ──── barrier ─── init ── sync ── train ──┬─ returns: done
                   ▲                                           ├─ announced: keep the state as it is
@@ -244,8 +244,8 @@ class Loop:
     def _leave_something(self, before: Assignment, assignment: Assignment) -> None:
         """Writes a requested checkpoint, and leaves if the job continues without this worker.
 
-        The worker that the master asks has the newest state, regardless of its rank. An exception here ends the process:
-        a worker that cannot save must not appear to have left in order.
+        The worker that the master asks has the newest state, regardless of its rank. An exception here ends the
+        process: a worker that cannot save must not appear to have left in order.
         """
         if assignment.checkpoint and before.round:
             self._disk.write()

@@ -56,7 +56,7 @@ def samples() -> int:
 
 
 def advance(count: int) -> None:
-    """Reports a completed step of `count` samples (of all workers). Call it before the commit of the step, on every rank."""
+    """Reports a completed step of `count` samples of all workers. Call it on every rank, before the step's commit."""
     if count < 0:
         raise ValueError(f"count is {count}: must be 0 or more")
     mine = worker_context.current()
@@ -134,7 +134,7 @@ def warming_up() -> bool:
 
 
 def checkpoint(state: Any) -> None:
-    """Writes the last commit of `state` to the job's folder, on rank 0. On other ranks and in the warm-up it does nothing."""
+    """Writes the last commit of `state` to the job's folder. Only rank 0 does so, and not in the warm-up."""
     mine = worker_context.current()
     if mine is not None and not mine.warming and mine.assignment.rank == 0 and mine.assignment.round:
         checkpointing.Disk(frameworks.of(state), mine.progress).write()

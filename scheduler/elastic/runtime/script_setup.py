@@ -1,14 +1,14 @@
 """Rank, size and collectives while a script sets up, before it reaches its training function.
 
-Horovod's C++ is alone then, at rank 0 of 1. Horovod's own modules, which branch on it around their collectives, get that
-answer. A script divides its data and chooses its writer by rank and size, so it gets those that the master expects. One
-worker runs per pod, so the local rank is 0 of 1, and the cross rank is the rank.
+Horovod's C++ is alone then, at rank 0 of 1. Horovod's own modules, which branch on it around their collectives, get
+that answer. A script divides its data and chooses its writer by rank and size, so it gets those that the master
+expects. One worker runs per pod, so the local rank is 0 of 1, and the cross rank is the rank.
 
-Collectives are real. When a gang begins, all its members set up at the same time. At the first collective they meet in a
-round of their own, and Horovod runs this and later collectives. A newcomer sets up while the others train, so no member
-can answer. There, collectives that reduce gradients or synchronize parameters and optimizers run alone, because the
-later synchronization of the state replaces them. For any other collective the result would be wrong, so the process ends
-and names the line.
+Collectives are real. When a gang begins, all its members set up at the same time. At the first collective they meet in
+a round of their own, and Horovod runs this and later collectives. A newcomer sets up while the others train, so no
+member can answer. There, collectives that reduce gradients or synchronize parameters and optimizers run alone, because
+the later synchronization of the state replaces them. For any other collective the result would be wrong, so the process
+ends and names the line.
 """
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ def _collective(frame: Any) -> None:
     if name.rstrip("_") in REPLACED or not any(name.startswith(word) for word in FAMILIES):
         return
     raise SetupCollective(
-        f"{line_of(script)} calls {name} while it sets up, but this worker joins a running training, so no other worker "
+        f"{line_of(script)} calls {name} while it sets up, but this worker joins a running training: no other worker "
         "can answer. Call it in the function that hvd.elastic.run decorates, or keep the value in the state"
     )
 

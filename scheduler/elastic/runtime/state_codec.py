@@ -1,13 +1,13 @@
 """The form of a state in a checkpoint, and its comparison at the barrier. Pure.
 
-A checkpoint holds nested dicts, lists, plain values and arrays as one JSON text and a table of arrays, without pickle. In
-addition to its tensors, a state holds what the script put there: counters, lists, a sampler's dictionary. An object of
-another class has no such form and is rejected by name when it is saved, not when it is restored.
+A checkpoint holds nested dicts, lists, plain values and arrays as one JSON text and a table of arrays, without pickle.
+In addition to its tensors, a state holds what the script put there: counters, lists, a sampler's dictionary. An object
+of another class has no such form and is rejected by name when it is saved, not when it is restored.
 
 The barrier compares the composition of states, so that two workers know whether they can synchronize before they do. A
-broadcast of four tensors to a worker that expects three never ends: an unbuilt Keras optimizer has one variable, a built
-one three to five. So shapes and dtypes are compared. Names do not count, because Keras numbers layers by the number
-created before.
+broadcast of four tensors to a worker that expects three never ends: an unbuilt Keras optimizer has one variable, a
+built one three to five. So shapes and dtypes are compared. Names do not count, because Keras numbers layers by the
+number created before.
 """
 
 from __future__ import annotations

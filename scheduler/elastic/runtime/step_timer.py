@@ -6,12 +6,12 @@ traced step no Python runs, so one operation is added to the graph at the first 
 (usually the first layer's, which backpropagation computes last) and writes the time into a variable. That is one
 operation per step, microseconds. `GANGWRIGHT_COMPUTE=off` leaves graphs alone (a step compiled by XLA needs that).
 
-PyTorch runs Python in every step. There gradients enter the collective one by one while others are still being computed.
-A step's own work is done when the distributed optimizer begins to wait for them.
+PyTorch runs Python in every step. There gradients enter the collective one by one while others are still being
+computed. A step's own work is done when the distributed optimizer begins to wait for them.
 
-Graphs can only read the wall clock, which may be set at any time. So their times are converted to the monotonic clock by
-the offset of the two. A step during which the offset changed has no compute time, because the worker would look like a
-straggler.
+Graphs can only read the wall clock, which may be set at any time. So their times are converted to the monotonic clock
+by the offset of the two. A step during which the offset changed has no compute time, because the worker would look like
+a straggler.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ class GraphStamp(Stamp):
         super().begin()
 
     def marked(self) -> bool:
-        """As above. A mark is valid until the next step begins. The result is cached, because a lookup is an operation of
-        TensorFlow: half a millisecond of processor time in a thread that seldom runs.
+        """As above. A mark is valid until the next step begins. The result is cached, because a lookup is an operation
+        of TensorFlow: half a millisecond of processor time in a thread that seldom runs.
         """
         began = self._began
         if self._seen != began and (super().marked() or self._noted() != self._former):
@@ -107,11 +107,12 @@ class GraphStamp(Stamp):
         return float(self.variable.numpy())
 
     def passed(self, tensor: Any, size: Callable[[], Any] | None = None) -> Any:
-        """Returns the tensor and records when it is ready: once per step, in a graph or eagerly. `size`: an operation that
-        returns the number of members; then it records only if the worker is alone, so that Horovod reduces nothing.
+        """Returns the tensor and records when it is ready: once per step, in a graph or eagerly. `size`: an operation
+        that returns the number of members; then it records only if the worker is alone, so that Horovod reduces
+        nothing.
 
-        In a condition of its own: an operation outside would be ordered with Horovod's, and these would wait for the last
-        gradient before they reduce the first (5% of a step of 66 ms, measured).
+        In a condition of its own: an operation outside would be ordered with Horovod's, and these would wait for the
+        last gradient before they reduce the first (5% of a step of 66 ms, measured).
         """
         tf = self._tf
         if tf.executing_eagerly():
@@ -178,7 +179,7 @@ def patch(module: Any) -> None:
 
 
 def patch_torch(module: Any) -> None:
-    """Makes the optimizer of `horovod.torch` record when it begins to wait. Each created optimizer copies its methods."""
+    """Makes the optimizer of `horovod.torch` record when it begins to wait. Each new optimizer copies its methods."""
     waits = module._DistributedOptimizer.synchronize
 
     def synchronize(self: Any) -> Any:

@@ -1,8 +1,8 @@
 """The progress of this worker, its step times, and the thread that reports them to the agent.
 
-The main thread only counts and records times. Another thread posts them periodically, so that the agent cannot slow down
-a step. A report is no sign of life of the main thread: if training hangs, the counters stop. `collective` shows whether
-it hangs inside a collective (a peer is missing) or before one (this worker is the culprit).
+The main thread only counts and records times. Another thread posts them periodically, so that the agent cannot slow
+down a step. A report is no sign of life of the main thread: if training hangs, the counters stop. `collective` shows
+whether it hangs inside a collective (a peer is missing) or before one (this worker is the culprit).
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ first steps of a round.
 
 SETTLED = 2.0
 """Seconds between two later reports: beats show that the worker lives, and a report may come a second later. A report
-takes 1.5 ms of a core from the training, here and at the agent together (measured), because the data of seldom used code
-is no longer in any cache.
+takes 1.5 ms of a core from the training, here and at the agent together (measured), because the data of seldom used
+code is no longer in any cache.
 """
 
 NEW = 10
-"""Number of reports until a round is no longer new: a size is left after two measurements at the earliest, and the first
-steps of a round, in which frameworks trace, may take some seconds of that time."""
+"""Number of reports until a round is no longer new: a size is left after two measurements at the earliest, and the
+first steps of a round, in which frameworks trace, may take some seconds of that time."""
 
 EPOCH, TOTAL = "epoch", "total_samples"
 """Names of the script's reports about its whole training. The second is a value of the report, and the master knows it
@@ -65,8 +65,8 @@ class Progress:
     """Values of the loop itself. They precede the script's `values`, because excess values are cut from the end."""
     values: dict[str, float] = field(default_factory=dict)
     told: dict[str, float] = field(default_factory=dict)
-    """The script's reports about its whole training (`EPOCH`, `TOTAL`). They do not belong to a step, so a warm-up leaves
-    them unchanged.
+    """The script's reports about its whole training (`EPOCH`, `TOTAL`). They do not belong to a step, so a warm-up
+    leaves them unchanged.
     """
     uses: set[str] = field(default_factory=set)
     """What the script read of the round: `batch`, `rate`."""
@@ -167,7 +167,7 @@ class Reporter(threading.Thread):
             self._shim.tell("/progress", self._progress.body())
 
     def stop(self) -> None:
-        """Sends a last report. The thread ends first, so that it is not inside a framework when the interpreter ends."""
+        """Sends a last report, after the thread's end: it must not be inside a framework when the interpreter ends."""
         self._over.set()
         if self.is_alive():
             self.join(2 * BRIEF)  # the maximum duration of a report

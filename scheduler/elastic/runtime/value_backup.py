@@ -31,7 +31,7 @@ SHARED = {itertools.groupby, type(itertools.tee("")[0])}
 """Types whose copies share more than their source."""
 
 LARGE = 64 << 20
-"""Bytes. Counters, masks and averages of metrics are smaller; a larger copy may not fit in memory next to a data set."""
+"""Bytes. Counters, masks and averages of metrics are smaller; a larger copy may not fit next to a data set."""
 
 Whole = Optional[Callable[[], None]]
 """Restores one object; None for an object of another kind."""

@@ -62,7 +62,7 @@ class Worker:
         horovod_environment.apply(horovod_environment.member(*place, os.environ, assignment.env, self._pods))
 
     def entered(self, assignment: Assignment, scale: float) -> None:
-        """Starts the ramp from `scale` to the round's factor at this step. A round that was overtaken has not changed it."""
+        """Starts the ramp from `scale` to the round's factor at this step. An overtaken round has not changed it."""
         self._scaled, self._scale_before, self._changed_at = assignment, scale, self.progress.step
 
 

@@ -180,8 +180,8 @@ def _bytes(variable: Any) -> int:
 
 
 def _alive() -> list[Any]:
-    """All variables of this process and all shuffling data sets, in the state or not. This includes an optimizer that the
-    script did not put in the state, and objects that it froze in the garbage collector.
+    """All variables of this process and all shuffling data sets, in the state or not. This includes an optimizer that
+    the script did not put in the state, and objects that it froze in the garbage collector.
     """
     variable = importlib.import_module("tensorflow").Variable
     frozen = gc.get_freeze_count()

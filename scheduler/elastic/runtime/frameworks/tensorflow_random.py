@@ -1,9 +1,9 @@
 # ruff: noqa: TID252, SLF001 - this package has no absolute name; TensorFlow keeps all of this private
 """TensorFlow's random states: seeds, operations that remember their draws, and data sets that shuffle.
 
-A shuffled data set keeps a generator of seeds, from which each new iterator takes the next order. It has no function for
-its position. But an iterator's checkpoint contains the position, and restoring the checkpoint sets it in the data set's
-generator. So the position is read from a checkpoint of a new iterator, and restored through a modified one.
+A shuffled data set keeps a generator of seeds, from which each new iterator takes the next order. It has no function
+for its position. But an iterator's checkpoint contains the position, and restoring the checkpoint sets it in the data
+set's generator. So the position is read from a checkpoint of a new iterator, and restored through a modified one.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _any_seeded(context: Any) -> bool:
 
 
 def shuffles(value: Any) -> bool:
-    """Whether an object is a data set with another order every time, from a seed; without a seed the order is random."""
+    """Whether an object is a data set with another order every time, from a seed. Without a seed it is random."""
     if type(value).__name__ != SHUFFLED or not getattr(value, "_reshuffle_each_iteration", False):
         return False
     seeds = (getattr(value, name, 0) for name in ("_seed", "_seed2"))
@@ -131,8 +131,8 @@ def _place(shuffled: Any, place: int | None = None) -> int | None:
 
 
 class _Checkpoint:
-    """A checkpoint of an iterator, as TensorFlow writes it: the lengths of all parts, then the parts. One of them contains
-    the position.
+    """A checkpoint of an iterator, as TensorFlow writes it: the lengths of all parts, then the parts. One of them
+    contains the position.
     """
 
     def __init__(self, whole: Any, protos: Any) -> None:

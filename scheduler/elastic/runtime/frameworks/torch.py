@@ -3,9 +3,9 @@
 
 Horovod's `TorchState.sync` does not save, so a newcomer that became rank 0 before its first commit would go back to its
 initial weights at the current epoch. `Plain.sync` saves for every framework. An optimizer's slots are not part of the
-fingerprint, because `broadcast_optimizer_state` creates missing ones. An `ElasticSampler` divides data by rank and size,
-and reads both from Horovod whenever its state is loaded. Between two rounds Horovod cannot answer. In a round that begins
-without a sync (after a member left in order), stock Horovod lets it divide for the previous members.
+fingerprint, because `broadcast_optimizer_state` creates missing ones. An `ElasticSampler` divides data by rank and
+size, and reads both from Horovod whenever its state is loaded. Between two rounds Horovod cannot answer. In a round
+that begins without a sync (after a member left in order), stock Horovod lets it divide for the previous members.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ class Torch(Plain):
     def go_back(self) -> None:
         """Restores the last commit; optimizers and samplers get copies of it.
 
-        An optimizer keeps the tensors that it loads (PyTorch 2.1 and later) and changes them in its next step; a sampler
-        keeps its set. But the commit must not change: it may be written to disk, and the next failure goes back to it.
-        Models copy what they load, and a device may have no memory for another copy.
+        An optimizer keeps the tensors that it loads (PyTorch 2.1 and later) and changes them in its next step; a
+        sampler keeps its set. But the commit must not change: it may be written to disk, and the next failure goes back
+        to it. Models copy what they load, and a device may have no memory for another copy.
         """
         super().go_back()
         for handler in self._handlers().values():
