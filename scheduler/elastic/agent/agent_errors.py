@@ -10,7 +10,7 @@
 No text here contains a token; foreign texts are shortened.
 """
 
-# ruff: noqa: N818 - short names, read as such where they are caught
+# ruff: noqa: N818 - short names, clear where they are caught
 from __future__ import annotations
 
 TEXT_LIMIT = 256

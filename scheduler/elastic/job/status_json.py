@@ -56,7 +56,7 @@ def accepted_template(raw: Any) -> dict[str, Any] | None:
 
 
 def decode_status(raw: Any) -> Status | None:
-    """The status as values; None when there is none. Raises UnreadableStatus."""
+    """The status as values; None if there is none. Raises UnreadableStatus."""
     if raw is None or raw == {}:
         return None
     ours = {name: one for name, one in raw.items() if name != ACCEPTED} if isinstance(raw, dict) else raw

@@ -152,7 +152,7 @@ def _forget_old(folder: str) -> None:
 
 
 def _forget_unfinished(folder: str, now: float) -> None:
-    """What writers that died have left, each as large as a checkpoint. now: by the clock that dates the files."""
+    """Removes the files of dead writers, each as large as a checkpoint. now: by the clock of the file system."""
     for place in Path(folder).glob(f"{UNFINISHED}*{SUFFIX}"):
         with contextlib.suppress(OSError):
             if now - place.stat().st_mtime > ABANDONED:

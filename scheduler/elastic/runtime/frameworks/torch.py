@@ -139,7 +139,7 @@ def _each(node: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def _committed(handler: Any) -> Any:
-    """The copy that a handler of Horovod's made at the last commit."""
+    """The copy that a Horovod handler made at the last commit."""
     return vars(handler)[_saved(handler)]
 
 
