@@ -9,7 +9,7 @@ from typing import Annotated
 
 from scheduler.settings import kinds
 
-_image = kinds.text(r"\S{1,512}", "must be an image, such as registry.example/gangwright:0.1.0")
+_image = kinds.text(r"\S{1,512}", "must be an image, such as registry.example/gangwright:0.2.0")
 _command = kinds.text(r"[^\x00\s]{1,4096}", "must be a name on the path or a path")
 _address = kinds.text(
     r"(https://[-A-Za-z0-9.:\[\]]{1,253})?", "must be an address such as https://rendezvous.example:10273"
@@ -117,7 +117,7 @@ class ElasticMaster:
 class Workers:
     """What the master writes into the pods of every job, beside the job's own template."""
 
-    image: Annotated[str, _image] = "gangwright:0.1.0"
+    image: Annotated[str, _image] = "gangwright:0.2.0"
     """Our own image, from which an init container copies the agent into the worker."""
 
     pull_policy: Annotated[PullPolicy, kinds.word(PullPolicy)] = PullPolicy.IF_NOT_PRESENT

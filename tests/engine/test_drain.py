@@ -140,7 +140,7 @@ def test_who_waits_above_the_ceiling_gets_no_seat_by_a_drain() -> None:
     world.settle(5)
     own = departure(drained(world, nodes_of(world.bound("train"))[0]), "train")
     assert set(own.stays.values()) == {
-        "no other room: its namespace is at its ceiling: needs 1 of nvidia.com/gpu; 4 of at most 4 are in use"
+        "no other room: its namespace is at its ceiling: needs 1 of nvidia.com/gpu; 4 of the ceiling of 4 are in use"
     }
     world.settle(60)
     assert (seats(world, "train"), evicted(world)) == (4, [])

@@ -88,7 +88,7 @@ def test_everything_that_can_be_said_is_read() -> None:
         ({"template": {"spec": {"containers": []}}}, "spec.template.spec.containers = []: must be a list of at least one container"),
         ({"template": {"spec": 3}}, "spec.template.spec.containers = none: must be a list of at least one container"),
         ({"strategy": "heap"}, "spec.strategy = 'heap': must be one of pack, spread, cosine"),
-        ({"sizing": {"policy": "luck"}}, "spec.sizing.policy = 'luck': one of offer, efficiency, utility, schedule"),
+        ({"sizing": {"policy": "luck"}}, "spec.sizing.policy = 'luck': must be one of offer, efficiency, utility, schedule"),
         ({"sizing": 3}, "spec.sizing = 3: must be an object"),
         ({"schedule": [{"epoch": 1, "workers": 9}]}, "spec.schedule[0].workers = 9: must be from minWorkers (2) to maxWorkers (4)"),
         ({"schedule": [{"epoch": 1}, {"epoch": 1}]}, "spec.schedule[1].epoch = 1.0: must be greater than the previous epoch, 1"),
