@@ -153,7 +153,11 @@ BAD = {
         "workers = 9: must be from minWorkers (2) to maxWorkers (4)",
     ),
     "schedule below min": ({"schedule": [{"epoch": 0, "workers": 1}]}, "spec.schedule", "workers = 1"),
-    "epochs out of order": ({"schedule": [{"epoch": 4}, {"epoch": 4}]}, "spec.schedule", "epoch must increase"),
+    "epochs out of order": (
+        {"schedule": [{"epoch": 4}, {"epoch": 4}]},
+        "spec.schedule",
+        "epoch must increase",
+    ),
     "schedule of another policy": (
         {"sizing": {"policy": "offer"}, "schedule": [{"epoch": 0, "workers": 3}]},
         "spec.schedule",
@@ -237,7 +241,11 @@ async def test_every_parameter_is_accepted_where_it_fits(admin):
 
 
 FIXED = {
-    "another strategy": ({"strategy": "spread"}, "spec.strategy", "strategy = spread: cannot change from pack unless"),
+    "another strategy": (
+        {"strategy": "spread"},
+        "spec.strategy",
+        "strategy = spread: cannot change from pack unless",
+    ),
     "no level any more": ({"level": None}, "spec.level", "level = (none): cannot change from rack unless"),
     "suddenly required": ({"levelRequired": True}, "spec.levelRequired", "Suspend it first"),
     "another folder": (
@@ -245,7 +253,11 @@ FIXED = {
         "spec.checkpoint",
         "checkpoint.path = /other: cannot change from /kept",
     ),
-    "no folder any more": ({"checkpoint": None}, "spec.checkpoint", "checkpoint.path = (none): cannot change from /kept"),
+    "no folder any more": (
+        {"checkpoint": None},
+        "spec.checkpoint",
+        "checkpoint.path = (none): cannot change from /kept",
+    ),
 }
 """What cannot change under workers that were started with it."""
 
