@@ -37,7 +37,7 @@ async def test_a_job_that_is_wrong(cluster, write):
 
     assert said.code == 2
     assert "spec.maxWorkers" in said.err
-    assert "at least minWorkers, which is 2" in said.err.replace("\n", " ")
+    assert "must be at least minWorkers (2)" in said.err.replace("\n", " ")
     assert cluster.patches == []
 
 

@@ -77,7 +77,7 @@ def test_defaults_are_told(policy):
         whose, _, _ = text.partition(".")
         assert policy in whose or whose == "Every policy", one.name
         if one.name not in {"points", "hold"}:
-            assert text.endswith(f"Default {getattr(made, one.name):g}."), one.name
+            assert text.endswith(f"Defaults to {getattr(made, one.name):g}."), one.name
 
 
 def test_status():

@@ -55,12 +55,12 @@ BAD = {
     "min above max": (
         {"minWorkers": 5},
         "spec.maxWorkers",
-        "maxWorkers = 4: at least minWorkers, which is 5",
+        "maxWorkers = 4: must be at least minWorkers (5)",
     ),
     "min above max, many digits": (
         {"minWorkers": 1203, "maxWorkers": 980},
         "spec.maxWorkers",
-        "maxWorkers = 980: at least minWorkers, which is 1203",
+        "maxWorkers = 980: must be at least minWorkers (1203)",
     ),
     "no min": ({"minWorkers": None}, "spec.minWorkers", "Required"),
     "min 0": ({"minWorkers": 0}, "spec.minWorkers", "0"),
@@ -69,7 +69,7 @@ BAD = {
     "more than a round holds": (
         {"maxWorkers": 171},
         "spec.maxWorkers",
-        "at most 170, the members that one round",
+        "must be at most 170, because one round",
     ),
     "half a worker": ({"minWorkers": 1.5}, "spec.minWorkers", "integer"),
     "workers negative": ({"workers": -1}, "spec.workers", "-1"),
@@ -78,12 +78,12 @@ BAD = {
     "a label of ours": (
         {"template": template() | {"metadata": {"labels": {"app": "a", "gangwright.io/surplus": "true"}}}},
         "spec.template.metadata.labels",
-        "leave out what begins with gangwright.io/",
+        "keys that begin with gangwright.io/ are reserved",
     ),
     "an annotation of ours": (
         {"template": template() | {"metadata": {"annotations": {"gangwright.io/seat": "n1 plan"}}}},
         "spec.template.metadata.annotations",
-        "leave out what begins with gangwright.io/",
+        "keys that begin with gangwright.io/ are reserved",
     ),
     "a label that is none": (
         {"template": template() | {"metadata": {"labels": {"app": 3}}}},
@@ -99,17 +99,17 @@ BAD = {
     "no command": (
         {"template": template(containers=[{"name": "worker", "image": "training:1"}])},
         "spec.template.spec.containers",
-        "containers[0].command: write what trains",
+        "containers[0].command: is required",
     ),
     "restarts": (
         {"template": template(restartPolicy="Always")},
         "spec.template.spec.restartPolicy",
-        "restartPolicy = Always: Never",
+        "restartPolicy = Always: must be Never",
     ),
     "another scheduler": (
         {"template": template(schedulerName="default-scheduler")},
         "spec.template.spec.schedulerName",
-        "schedulerName = default-scheduler: gangwright",
+        "schedulerName = default-scheduler: must be gangwright",
     ),
     "a node": ({"template": template(nodeName="n1")}, "spec.template.spec.nodeName", "nodeName = n1"),
     "quorum as surplus": (
@@ -118,7 +118,7 @@ BAD = {
         "priorityClassName = gangwright-surplus",
     ),
     "unknown strategy": ({"strategy": "tight"}, "spec.strategy", "tight"),
-    "level of nothing": ({"levelRequired": True}, "spec.levelRequired", "say in level"),
+    "level of nothing": ({"levelRequired": True}, "spec.levelRequired", "level is required"),
     "unknown policy": ({"sizing": {"policy": "greedy"}}, "spec.sizing.policy", "greedy"),
     "no policy": ({"sizing": {"parameters": {"hold": 3}}}, "spec.sizing.policy", "Required"),
     "out of bounds": (
@@ -134,33 +134,37 @@ BAD = {
     "both utilities": (
         utility(points=[{"until": 60, "value": 1}], value=3),
         "spec.sizing.parameters.value",
-        "leave it out beside points",
+        "must not be set together with points",
     ),
     "points out of order": (
         utility(points=[{"until": 60, "value": 1}, {"until": 50, "value": 0}]),
         "spec.sizing.parameters.points",
-        "until must rise",
+        "until must increase",
     ),
     "points that rise": (
         utility(points=[{"until": 60, "value": 1}, {"until": 70, "value": 2}]),
         "spec.sizing.parameters.points",
-        "value must not rise",
+        "value must not increase",
     ),
     "no schedule": ({"sizing": {"policy": "schedule"}}, "spec.schedule", "sizing.policy = schedule"),
     "schedule above max": (
         {"schedule": [{"epoch": 0, "workers": 3}, {"epoch": 5, "workers": 9}]},
         "spec.schedule",
-        "workers = 9: from minWorkers, 2, to maxWorkers, 4",
+        "workers = 9: must be from minWorkers (2) to maxWorkers (4)",
     ),
     "schedule below min": ({"schedule": [{"epoch": 0, "workers": 1}]}, "spec.schedule", "workers = 1"),
-    "epochs out of order": ({"schedule": [{"epoch": 4}, {"epoch": 4}]}, "spec.schedule", "epoch must rise"),
+    "epochs out of order": (
+        {"schedule": [{"epoch": 4}, {"epoch": 4}]},
+        "spec.schedule",
+        "epoch must increase",
+    ),
     "schedule of another policy": (
         {"sizing": {"policy": "offer"}, "schedule": [{"epoch": 0, "workers": 3}]},
         "spec.schedule",
-        "sizing.policy to schedule; it is offer",
+        "workers requires sizing.policy schedule, not offer",
     ),
     "unknown mode": ({"batch": {"mode": "huge"}}, "spec.batch.mode", "huge"),
-    "limit without perWorker": ({"batch": {"limit": 64}}, "spec.batch.perWorker", "perWorker is needed"),
+    "limit without perWorker": ({"batch": {"limit": 64}}, "spec.batch.perWorker", "perWorker is required"),
     "fixed without perWorker": ({"batch": {"mode": "fixed"}}, "spec.batch.perWorker", "mode = fixed"),
     "limit of per-worker": (
         {"batch": {"mode": "per-worker", "perWorker": 8, "limit": 64}},
@@ -170,7 +174,7 @@ BAD = {
     "limit below max": (
         {"batch": {"perWorker": 1, "limit": 3}},
         "spec.batch.limit",
-        "batch.limit = 3: at least maxWorkers, which is 4",
+        "batch.limit = 3: must be at least maxWorkers (4)",
     ),
     "restarts negative": ({"maxRestarts": -1}, "spec.maxRestarts", "-1"),
     "no deadline": ({"progressDeadline": ""}, "spec.progressDeadline", "should match"),
@@ -218,7 +222,7 @@ async def test_parameters_fit_their_policy(admin, policy):
         job = a_job(sizing={"policy": policy, "parameters": {name: VALUES.get(name, 1)}})
         if policy == "schedule":
             job["spec"]["schedule"] = [{"epoch": 0, "workers": 2}]
-        words = f"{name}: Invalid value: {name} is no parameter of the policy {policy}"
+        words = f"{name}: Invalid value: {name} is not a parameter of the policy {policy}"
         assert f"spec.sizing.parameters.{words}" in await refusal(admin, job)
 
 
@@ -237,15 +241,23 @@ async def test_every_parameter_is_accepted_where_it_fits(admin):
 
 
 FIXED = {
-    "another strategy": ({"strategy": "spread"}, "spec.strategy", "strategy = spread: it was pack when"),
-    "no level any more": ({"level": None}, "spec.level", "level = (none): it was rack when"),
-    "suddenly required": ({"levelRequired": True}, "spec.levelRequired", "suspend the job, then change it"),
+    "another strategy": (
+        {"strategy": "spread"},
+        "spec.strategy",
+        "strategy = spread: cannot change from pack unless",
+    ),
+    "no level any more": ({"level": None}, "spec.level", "level = (none): cannot change from rack unless"),
+    "suddenly required": ({"levelRequired": True}, "spec.levelRequired", "Suspend it first"),
     "another folder": (
         {"checkpoint": {"path": "/other"}},
         "spec.checkpoint",
-        "checkpoint.path = /other: it stays what it was when the job was made, /kept",
+        "checkpoint.path = /other: cannot change from /kept",
     ),
-    "no folder any more": ({"checkpoint": None}, "spec.checkpoint", "checkpoint.path = (none): it stays"),
+    "no folder any more": (
+        {"checkpoint": None},
+        "spec.checkpoint",
+        "checkpoint.path = (none): cannot change from /kept",
+    ),
 }
 """What cannot change under workers that were started with it."""
 
@@ -297,7 +309,7 @@ async def test_names(admin):
     job = a_job()
     job["metadata"]["name"] = "j" * 64
 
-    assert "metadata.name: at most 63 characters" in await refusal(admin, job)
+    assert "metadata.name: must be at most 63 characters" in await refusal(admin, job)
 
 
 # --- what people do ---

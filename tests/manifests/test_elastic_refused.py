@@ -86,4 +86,4 @@ async def test_a_job_among_the_clusters_own(admin, namespace):
     async with submitted(admin, namespace) as job:
         said = await refusal(admin, namespace, job)
         assert "the job's NetworkPolicy could not be written" in said
-        assert said.endswith("make the ElasticJob in another one")
+        assert said.endswith("Create the ElasticJob in another namespace")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import signal
 import sys
 
-# The kubelet says once that a pod has to go, and to a first process that does not listen yet the kernel does not even
-# tell it. Blocked, the word waits until the agent does.
+# The kubelet sends SIGTERM once, and the kernel discards it if process 1 has no handler yet. A blocked signal stays
+# pending until the agent handles it.
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
 
 from .main import main  # noqa: E402

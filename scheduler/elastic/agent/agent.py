@@ -1,13 +1,13 @@
-"""The agent: one loop that takes what happened and decides what comes next for the child.
+"""The agent: one loop that reads events and decides what happens to the child.
 
-Lives here: the life of a worker, from the first start of its child to the agent's own exit code. Everything that waits
-(the dead, the master, the child's output) waits in a thread of its own and puts what follows into one queue; only this
-loop starts, kills and ends. Never here: how to ask the master, what the child says, what a verdict is made of.
+Lives here: the life of a worker, from the first start of its child to the agent's own exit code. Every wait (for ended
+processes, the master, the child's output) has a thread of its own, which puts its event into one queue. Only this loop
+starts, kills and ends. Never here: calls of the master, the child's reports, the rules of a verdict.
 
-    running ── the child ends ──▶ reporting ── the master: again ──▶ resting ──▶ running
-       │                             └── the master: no ──▶ the agent ends with the child's code
-       └── SIGTERM ──▶ leaving: the master takes the worker out of the next round, the child ends by itself;
-                       killed shortly before the grace period is over, or when its job is gone
+    running ── the child ends ──▶ reporting ── the master: restart ──▶ resting ──▶ running
+       │                             └── the master: no restart ──▶ the agent ends with the child's code
+       └── SIGTERM ──▶ leaving: the master removes the worker from the next round, and the child ends by itself.
+                       It is killed shortly before the grace period is over, or when its job no longer exists
 """
 
 from __future__ import annotations
@@ -35,30 +35,30 @@ from .retry import BackgroundCalls, Backoff, Outage, Over, Patience, Say
 from .training_run import TrainingRun
 
 TICK = 1.25
-"""Seconds between two looks at a child that says nothing; one that reports is looked at when it does, as well.
-Each waking is taken from the training, and a third of a millisecond long (`heartbeat.EARLY`).
+"""Seconds between two checks of a child that does not report; each report also triggers a check. Each wakeup takes a
+third of a millisecond from the training (`heartbeat.EARLY`).
 """
 
 STACKS = 5.0
-"""Seconds a hung child has to print where its threads are; milliseconds, where the machine is not hung as well."""
+"""Seconds for a hung child to print the stacks of its threads; milliseconds, unless the machine hangs as well."""
 
 STRANGER = 1.0
-"""Seconds that the master must have known nothing of us, until one that has to go believes that its job is gone."""
+"""Seconds of `NoWorker` answers after which an agent that has to leave assumes that its job no longer exists."""
 
 UNPLACED = 2.0
-"""Seconds for a place in a round that was decided before the master heard that a READY newcomer leaves; the master
+"""Seconds for a place in a round that was decided before the master learned that a READY newcomer leaves; the master
 publishes within tens of milliseconds.
 """
 
 REPORT_FINISHED = 30.0
-"""Seconds to tell the master of a training that ended well; the pod's phase says it too."""
+"""Seconds to report a successful training to the master; the pod's phase reports it too."""
 
 SETTLED = 60.0
-"""Seconds a child must live until the next quick end counts as the first one again."""
+"""Seconds that a child must live until its restart pause is reset."""
 
 
 class Agent:
-    """One worker. `run` returns the exit code of the whole."""
+    """One worker. `run` returns its exit code."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Agent:
         self._settings, self._command, self._environment = settings, command, environment
         self._say, self._clock = say, clock
         self._events: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-        """What the loop does about what happened."""
+        """Event handlers, which the loop runs."""
         self._stop, self._errands = threading.Event(), BackgroundCalls()
         self._connections = Connections(settings.master, settings.ca)
         self._master = Master(self._connections, settings.token_file)
@@ -102,10 +102,10 @@ class Agent:
     # the loop
 
     def run(self) -> int:
-        """Live; the exit code."""
+        """Run until the worker ends; the exit code."""
         if not adopt_orphans():
-            self._say("orphans of the training cannot be taken in here")
-        self._start_at = self._clock()  # whoever was told to go before never starts
+            self._say("cannot adopt orphaned processes of the training")
+        self._start_at = self._clock()  # a signal that came before prevents the start
         listen(lambda name: self._events.put(lambda: self._leave(name)))
         for thread in (self._reaper, self._shim, self._beats, self._listener):
             thread.start()
@@ -113,7 +113,7 @@ class Agent:
             self._step()
         self._stop.set()
         self._announcements.close()
-        return self._code  # the shim and whoever waits there end with the process
+        return self._code  # the shim and its open requests end with the process
 
     def _step(self) -> None:
         try:
@@ -135,7 +135,7 @@ class Agent:
         return min(TICK, max(0.01, min(due) - now)) if due else TICK
 
     def _look(self, now: float) -> None:
-        """Whatever is due by now."""
+        """Do what is due."""
         if self._leave_until is not None and self._beats.unknown() >= STRANGER:
             self._nobody_cares()
         elif self._leave_heard is not None and self._expected_nowhere(now - self._leave_heard):
@@ -190,9 +190,9 @@ class Agent:
         self._conclude(judge(status, tail, known), tail)
 
     def _conclude(self, ending: Ending, tail: Sequence[str]) -> None:
-        """The child is no more: tell the master, and hear whether it is to be started again."""
+        """The child has ended: report it to the master, which decides about a restart."""
         self._ending = ending
-        self._say(f"the training ended with {ending.exit_code}: {ending.why}")
+        self._say(f"the training exited with code {ending.exit_code}: {ending.why}")
         report = {
             **ending.report(tail, self._incarnation.round),
             **self._incarnation.end(),
@@ -201,7 +201,7 @@ class Agent:
         until = self._clock() + REPORT_FINISHED if ending.code == 0 else float("inf")
 
         def last_words() -> bool:
-            """What the child said last, such as which step it saved, is known before its end is."""
+            """Send the child's last report first, for example the step that it saved."""
             with contextlib.suppress(MasterError):
                 self._master.beat(self._report()[1])
             return self._master.exit(report)
@@ -222,10 +222,10 @@ class Agent:
             self._rest.reset()
         pause = self._rest.pause()
         self._start_at = self._clock() + pause
-        self._say(f"starting the training again, in {pause:.1f} s")
+        self._say(f"restarting the training in {pause:.1f} s")
 
     def _finish(self) -> None:
-        """End with the child's code. A worker that left its job in order ends well, unless it was to save first."""
+        """End with the child's code. A worker that left its job in order ends with 0, unless it had to save first."""
         ending, incarnation = self._ending, self._incarnation
         orderly = incarnation.removed and self._killed is None and not incarnation.saves
         self._code = 0 if ending is None or orderly else ending.exit_code
@@ -247,7 +247,7 @@ class Agent:
             self._kill(condemned, stacks=not sight.stopped)
 
     def _abort(self, number: int, why: str) -> None:
-        """The master wants this run of the child killed."""
+        """The master requests to kill this run of the child."""
         child, incarnation = self._child, self._incarnation
         if child is None or number != self._number or self._killed is not None:
             return
@@ -256,7 +256,7 @@ class Agent:
         self._kill(f"the master: {why}", stacks=hangs)
 
     def _kill(self, why: str, *, stacks: bool = False) -> None:
-        """End the child; one that hangs is asked first where it hangs."""
+        """Kill the child. A hung child prints its stacks first."""
         if self._child is None or self._killed is not None:
             return
         self._killed = why
@@ -270,11 +270,11 @@ class Agent:
     # leaving
 
     def _leave(self, name: str) -> None:
-        """The kernel or the kubelet wants the agent to end."""
+        """A signal of the kernel or the kubelet requests the agent to end."""
         if self._leave_until is not None:
             return
         grace = self._settings.grace
-        self._say(f"{name}: leaving the training, within {grace:g} s")
+        self._say(f"{name}: leaving the training within {grace:g} s")
         self._leave_until = self._clock() + grace - _reserve(grace)
         if self._child is None and self._start_at is not None:
             self._finish()
@@ -289,30 +289,30 @@ class Agent:
         self._errands.run("leave", tell)
 
     def _left(self) -> None:
-        """The master knows that this worker leaves, or will not hear it."""
+        """The master knows that this worker leaves, or does not accept the report."""
         self._leave_heard = self._clock()
 
     def _expected_nowhere(self, since: float) -> bool:
-        """Whether no round has, or is about to have, this worker in it, `since` seconds after its leave was heard."""
+        """Whether neither this round nor the next includes this worker, `since` seconds after its leave was heard."""
         child = self._incarnation
         return self._child is not None and child.assignment is None and (child.newcomer or since >= UNPLACED)
 
     def _just_go(self) -> None:
-        """A newcomer that is in no round yet has nothing to end in order."""
+        """Kill a newcomer that is in no round yet: it needs no orderly end."""
         if self._child is not None:
             self._code = 0
             self._child.kill()
 
     def _nobody_cares(self) -> None:
-        """The job is gone: nobody is left with whom to end anything in order."""
+        """The job no longer exists, so an orderly end is neither possible nor needed."""
         if self._child is None:
             self._finish()
             return
-        self._say("the job is gone: killing the training")
+        self._say("the job no longer exists: killing the training")
         self._just_go()
 
     def _time_is_over(self, now: float) -> None:
-        """The grace period ends: kill the child, then give its report the rest of the time."""
+        """The grace period ends: kill the child, then use the remaining time for its report."""
         if self._child is not None:
             self._killed = self._killed or "the grace period is over"
             self._child.kill()
@@ -335,18 +335,18 @@ class Agent:
         return incarnation.number, report
 
     def _child_told(self) -> None:
-        self._events.put(lambda: None)  # a moment to look at it
+        self._events.put(lambda: None)  # triggers a check of the child
         self._beats.child_told()
 
     def _heard(self, number: int, answer: Answer) -> None:
         self._announcements.saw(answer.round)
         if (why := answer.abort) is not None:
             self._events.put(lambda: self._abort(number, str(why)))
-        # Told with every beat until the round is over: of its two meshes the child may only begin the second one.
+        # The master repeats this with every beat until the round is over: the child may begin its second mesh later.
         if doors := self._incarnation.heard(number, answer.place, answer.broken):
             self._errands.run("unblock", lambda: unblock(answer.broken, doors, self._say))
 
 
 def _reserve(grace: float) -> float:
-    """Seconds of the grace period kept for the kill and its report, before the kubelet kills us all."""
+    """Seconds of the grace period reserved for the kill and its report, before the kubelet kills the pod."""
     return min(2.0, 0.4 * grace)

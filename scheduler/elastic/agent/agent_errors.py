@@ -1,30 +1,26 @@
-"""What the agent raises on purpose, as one small tree of its own: it may import nothing of ours from outside.
+"""Exceptions that the agent raises, as a separate tree: it may import no other Gangwright package.
 
     AgentError
-    ├── SettingsError(name, value, remedy)     an environment variable is wrong; a person must act
-    └── MasterError                            the master's answer, or the lack of one
-        ├── Unreachable                        no answer: refused, reset, TLS, time over, or no token to ask with
-        ├── Garbled                            an answer that is not what the master's calls say it is
-        └── Refused(status, reason, message)   the master understood, and said no
+    ├── SettingsError(name, value, remedy)     an environment variable is wrong; the user must fix it
+    └── MasterError                            an error in the master's answer, or no answer
+        ├── Unreachable                        no answer: refused, reset, TLS, timeout, or no token
+        ├── Garbled                            an answer in an unexpected form
+        └── Refused(status, reason, message)   the master rejected the request
 
-No text here ever holds a token; texts of others are cut.
+No text here contains a token; foreign texts are shortened.
 """
 
-# ruff: noqa: N818 - short names, read as such where they are caught
+# ruff: noqa: N818 - short names, clear where they are caught
 from __future__ import annotations
 
 TEXT_LIMIT = 256
-"""Characters kept of a text that somebody else wrote."""
+"""Maximum characters of a foreign text."""
 
 LATER = frozenset({401, 403, 408, 429, 500, 502, 503, 504})
-"""Answers that may be others in a moment: a token that was rotated, a master that has not seen this pod yet, or is
-busy.
-"""
+"""Temporary statuses: a token was rotated, the master has not seen this pod yet, or it is busy."""
 
 WAITING = frozenset({"RoundAhead", "AskedAgain"})
-"""Reasons that pass by themselves: a master that restarted has not read so far yet; a call of ours overtook this
-one.
-"""
+"""Temporary reasons: a restarted master has not read everything yet, or a newer call of the agent replaced this one."""
 
 
 def shortened(text: str, limit: int = TEXT_LIMIT) -> str:
@@ -34,11 +30,11 @@ def shortened(text: str, limit: int = TEXT_LIMIT) -> str:
 
 
 class AgentError(Exception):
-    """The root of the tree."""
+    """Base class of the agent's exceptions."""
 
 
 class SettingsError(AgentError):
-    """An environment variable is wrong; the text says which, what it was, and what would be right."""
+    """An environment variable is wrong. The text contains its name, its value and the valid values."""
 
     def __init__(self, name: str, value: str, remedy: str) -> None:
         super().__init__(f"{name} = {shortened(repr(value))}: {remedy}")
@@ -46,7 +42,7 @@ class SettingsError(AgentError):
 
 
 class MasterError(AgentError):
-    """The master said no, or said nothing."""
+    """The master rejected a request, or did not answer."""
 
 
 class Unreachable(MasterError):
@@ -54,11 +50,11 @@ class Unreachable(MasterError):
 
 
 class Garbled(MasterError):
-    """The answer makes no sense."""
+    """The answer is malformed."""
 
 
 class Refused(MasterError):
-    """The master said no: with an HTTP status, a word of its closed list, and a sentence."""
+    """The master rejected the request, with an HTTP status, a reason of its closed list, and a message."""
 
     def __init__(self, status: int, reason: str, message: str) -> None:
         super().__init__(f"{status} {reason}: {shortened(message)}".rstrip(": "))
@@ -67,5 +63,5 @@ class Refused(MasterError):
 
     @property
     def passing(self) -> bool:
-        """Whether the same call may be answered otherwise in a moment."""
+        """Whether the same call may succeed in a moment."""
         return self.status in LATER or self.reason in WAITING

@@ -1,6 +1,6 @@
-"""What the environment of a worker says, read once. The master writes it into the pod.
+"""Settings of the agent, read once from the environment. The master writes the variables into the pod.
 
-A variable that is missing or wrong is named with its value and what would be right, before anything is started.
+A missing or wrong variable is reported with its value and the valid values, before anything is started.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ YES = {"1": True, "true": True, "0": False, "false": False, "": False}
 
 
 class Address(NamedTuple):
-    """Where the master is."""
+    """Address of the master."""
 
     host: str
     port: int
@@ -35,46 +35,46 @@ class Address(NamedTuple):
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything the agent is told. Times in seconds."""
+    """All settings of the agent. Times are in seconds."""
 
     master: Address
     """GANGWRIGHT_MASTER, `https://HOST:PORT`. Plain http only to loopback and with GANGWRIGHT_INSECURE=1."""
     job: str
     """GANGWRIGHT_JOB, `namespace/name`."""
     pod: str
-    """GANGWRIGHT_POD: the pod's name, which also stands for it in every message."""
+    """GANGWRIGHT_POD: name of the pod, which identifies it in every message."""
     uid: str
     """GANGWRIGHT_POD_UID."""
     ca: str
-    """GANGWRIGHT_CA: the PEM of the only authority whose certificates are believed."""
+    """GANGWRIGHT_CA: PEM of the only CA whose certificates are accepted."""
     token_file: str
-    """GANGWRIGHT_TOKEN_FILE: read anew for every request, since the kubelet renews it."""
+    """GANGWRIGHT_TOKEN_FILE: file of the token. Read for every request, because the kubelet renews it."""
     grace: float
-    """GANGWRIGHT_GRACE: from SIGTERM to SIGKILL, the pod's terminationGracePeriodSeconds; default 30, as
-    Kubernetes'.
+    """GANGWRIGHT_GRACE: time from SIGTERM to SIGKILL, the pod's terminationGracePeriodSeconds. Defaults to 30, as in
+    Kubernetes.
     """
     gloo_timeout: float
-    """GANGWRIGHT_GLOO_TIMEOUT: how long Horovod waits for a peer; no answer of the shim takes longer. Default 10."""
+    """GANGWRIGHT_GLOO_TIMEOUT: time that Horovod waits for a peer, and limit of the shim's answers. Defaults to 10."""
     prefix: bool
-    """GANGWRIGHT_LOG_PREFIX: `1` puts the pod's name before each line of output. Default: output as it is."""
+    """GANGWRIGHT_LOG_PREFIX: `1` prefixes each line of output with the pod's name. Defaults to unchanged output."""
     stopped_limit: float
-    """GANGWRIGHT_STOPPED_LIMIT: a child that stays stopped (SIGSTOP) this long is killed, so that its peers see a
-    reset at once instead of a time-out. Default 2: a debugger's short halts pass."""
+    """GANGWRIGHT_STOPPED_LIMIT: time until a stopped child (SIGSTOP) is killed, so that its peers see a reset
+    immediately instead of a timeout. Defaults to 2, which allows short halts of a debugger."""
     silent_limit: float
-    """GANGWRIGHT_SILENT_LIMIT: the least time without a sign of life before a child counts as hung. Default 60."""
+    """GANGWRIGHT_SILENT_LIMIT: minimum time without a sign of life before a child counts as hung. Defaults to 60."""
     finish_limit: float
-    """GANGWRIGHT_FINISH_LIMIT: how long a script may go on after its training before its silence counts. Default
+    """GANGWRIGHT_FINISH_LIMIT: time that a script may run after its training before its silence counts. Defaults to
     `training_run.FINISH`.
     """
 
 
 def read(environment: Mapping[str, str]) -> Settings:
-    """The settings that these variables say. Raises SettingsError at the first that is wrong."""
+    """The settings in these variables. Raises SettingsError at the first wrong one."""
 
     def take(name: str, reader: Callable[[str], T], right: str, default: str | None = None) -> T:
         text = environment.get(name, default)
         if text is None:
-            raise SettingsError(name, "", f"is not set; it must be {right}")
+            raise SettingsError(name, "", f"is required and must be {right}")
         try:
             return reader(text)
         except (ValueError, KeyError):
@@ -87,8 +87,8 @@ def read(environment: Mapping[str, str]) -> Settings:
         job=take("GANGWRIGHT_JOB", _like(JOB), "NAMESPACE/NAME of the ElasticJob"),
         pod=take("GANGWRIGHT_POD", _like(NAME), "the pod's name (downward API: metadata.name)"),
         uid=take("GANGWRIGHT_POD_UID", _like(NAME), "the pod's uid (downward API: metadata.uid)"),
-        ca=take("GANGWRIGHT_CA", _like(PEM), "the PEM of the master's authority", "" if insecure else None),
-        token_file=take("GANGWRIGHT_TOKEN_FILE", _like(PATH), "a path from the root", TOKEN_FILE),
+        ca=take("GANGWRIGHT_CA", _like(PEM), "the PEM of the master's CA", "" if insecure else None),
+        token_file=take("GANGWRIGHT_TOKEN_FILE", _like(PATH), "an absolute path", TOKEN_FILE),
         grace=take("GANGWRIGHT_GRACE", _seconds, "seconds above 0", "30"),
         gloo_timeout=take("GANGWRIGHT_GLOO_TIMEOUT", _seconds, "seconds above 0", "10"),
         prefix=take("GANGWRIGHT_LOG_PREFIX", _flag, "1 or 0", "0"),
@@ -112,7 +112,7 @@ def _address(url: SplitResult, *, insecure: bool) -> Address:
         raise SettingsError(
             "GANGWRIGHT_MASTER",
             url.geturl(),
-            "must be https; http is for loopback, with GANGWRIGHT_INSECURE=1",
+            "must be https. http is allowed only to loopback, with GANGWRIGHT_INSECURE=1",
         )
     return Address(host, port, url.scheme == "https")
 
@@ -125,7 +125,7 @@ def _loopback(host: str) -> bool:
 
 
 def _like(pattern: str) -> Callable[[str], str]:
-    """Reads a text of this form."""
+    """A reader of strings that match this pattern."""
 
     def read(text: str) -> str:
         if not re.fullmatch(pattern, text):

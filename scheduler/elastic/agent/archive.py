@@ -1,13 +1,13 @@
-"""The agent as one file that any Python from 3.8 on can run: `python agent.pyz -- python train.py`.
+"""The agent as one file that Python 3.8 or newer can run: `python agent.pyz -- python train.py`.
 
-Lives here: what goes into the archive, and its bytes, which are the same for the same sources: fixed times, fixed
-order, stored and not compressed (compressors differ, and a stored archive starts sooner). Used by the init container,
+Lives here: the contents of the archive, and its bytes, which are reproducible from the sources: fixed times, fixed
+order, stored and not compressed (compressors differ, and a stored archive starts faster). Used by the init container,
 which copies the archive into the worker's pod, and by an agent that runs from the installed package.
 
     python -m scheduler.elastic.agent.archive PATH
 
-is what the init container runs: the command line, of which it would need nothing, takes seconds to import on a small
-share of a core, and every worker would wait for it.
+The init container runs this module, because the import of the `gangwright` command line takes seconds on a small share
+of a core, and every worker would wait for it.
 
     __main__.py         starts the agent
     sitecustomize.py    `sitecustomize_entry`: activates `runtime` in the training
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Sequence
 
 NAME = "gangwright_agent"
-"""The package's name in the archive: a name of its own, since an image may have a `scheduler` of somebody else's."""
+"""Name of the package in the archive. Unique, because an image may contain another package named `scheduler`."""
 
 SHEBANG = b"#!/usr/bin/env python3\n"
 
@@ -39,14 +39,14 @@ sys.exit(main(sys.argv[1:]))
 """
 
 LEFT_OUT = {"archive.py", "sitecustomize_entry.py"}
-"""Of no use inside the archive, or there under another name."""
+"""Files that the archive does not need, or that have another name there."""
 
 BIRTHDAY = (1980, 1, 1, 0, 0, 0)
-"""The earliest time a zip archive can say."""
+"""The earliest time that a zip archive can store."""
 
 
 def build(path: Path) -> None:
-    """Write the archive to `path`, whole or not at all. Raises OSError when it cannot be written."""
+    """Write the archive to `path` atomically. Raises OSError if it cannot be written."""
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with unfinished.open("wb") as file:
@@ -54,7 +54,7 @@ def build(path: Path) -> None:
             with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
                 for name, content in sorted(_contents().items()):
                     entry = zipfile.ZipInfo(name, BIRTHDAY)
-                    entry.create_system = 3  # Unix, wherever it is built
+                    entry.create_system = 3  # Unix, on every build host
                     entry.external_attr = 0o100644 << 16
                     archive.writestr(entry, content)
         unfinished.chmod(0o755)
@@ -64,14 +64,14 @@ def build(path: Path) -> None:
 
 
 def main(words: Sequence[str]) -> int:
-    """Write the archive to the one path that is given; the exit code."""
+    """Write the archive to the given path; the exit code."""
     if len(words) != 1:
         sys.stderr.write("usage: python -m scheduler.elastic.agent.archive PATH\n")
         return 2
     try:
         build(Path(words[0]))
     except OSError as error:
-        sys.stderr.write(f"gangwright agent: {words[0]}: must be a place to write a file: {error.strerror}\n")
+        sys.stderr.write(f"gangwright agent: {words[0]}: must be a writable path: {error.strerror}\n")
         return 2
     return 0
 

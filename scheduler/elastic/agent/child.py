@@ -1,13 +1,13 @@
-"""The training as a child process: started in a session of its own, watched, reaped, and killed when it must be.
+"""The training as a child process: started in its own session, watched, reaped, and killed if necessary.
 
-A session of its own, because signals to the agent's group (a terminal, a kubelet that signals more than process 1) are for
-the agent alone: SIGTERM means an orderly leave, and Python's default is to die at once. As process 1 the agent reaps every
-process that ends below it, since a container's process table is small.
+It has its own session, because signals to the agent's group (from a terminal, or a kubelet that signals more than
+process 1) are for the agent only: SIGTERM means an orderly leave, but Python's default is to exit immediately. As
+process 1 the agent reaps every process that ends below it, because a container's process table is small.
 
-The child's output is passed on byte for byte, and its last lines are kept for the exit report. Lines are passed on whole.
-Two pipes and the agent itself write to one log, and a child without buffers writes a line and its end separately
-(`PYTHONUNBUFFERED`, C++ streams): a line of one could end within a line of another. With a prefix every line begins with
-the worker's name, for places where the logs of many flow together.
+The child's output is passed on byte for byte, and its last lines are kept for the exit report. Lines are passed on
+whole: two pipes and the agent itself write to one log, and an unbuffered child writes a line and its end separately
+(`PYTHONUNBUFFERED`, C++ streams), so that lines could mix. With a prefix every line begins with the worker's name, for
+merged logs of many workers.
 """
 
 from __future__ import annotations
@@ -24,25 +24,23 @@ from typing import Callable, Mapping, Sequence
 from .procfs import signal_group, stopped
 
 DRAIN = 1.0
-"""Seconds for the last output of a child that ended."""
+"""Seconds to read the last output of a child that ended."""
 
 LINES = 100
-"""Last lines kept: a Python traceback with its causes, or the stacks of a handful of threads."""
+"""Number of last lines kept: a Python traceback with its causes, or the stacks of a few threads."""
 
 LINE_LIMIT = 500
-"""Characters kept of a line."""
+"""Maximum characters kept of a line."""
 
 CHUNK = 1 << 16
-"""Bytes read at once, as much as a pipe holds."""
+"""Bytes per read, the capacity of a pipe."""
 
 PATIENCE = 0.1
-"""Seconds for which the beginning of a line waits for its end; a prompt or a progress bar has none and is shown
-then.
-"""
+"""Seconds that an incomplete line is held back. A prompt or a progress bar has no end of line and is shown then."""
 
 
 class Child:
-    """One process that trains. Raises OSError when the command cannot be started."""
+    """One training process. Raises OSError if the command cannot be started."""
 
     def __init__(
         self, reaper: Reaper, command: Sequence[str], environment: Mapping[str, str], prefix: bytes = b""
@@ -77,15 +75,15 @@ class Child:
 
     @property
     def stopped(self) -> bool:
-        """Whether somebody stopped it."""
+        """Whether it is stopped by a signal."""
         return stopped(self.pid)
 
     def kill(self) -> None:
-        """End it and all it started, now."""
+        """Kill it and all processes that it started."""
         signal_group(self.pid, signal.SIGKILL)
 
     def ask_for_stacks(self) -> None:
-        """Have Python print where each of its threads is, and end; who does not is to be killed a moment later."""
+        """Make Python print the stacks of its threads and end. Kill a child that does not end shortly after."""
         signal_group(self.pid, signal.SIGABRT)
 
     def drain(self) -> None:
@@ -98,7 +96,7 @@ Ended = Callable[[int, int], None]
 
 
 class Reaper:
-    """Takes the dead, in a thread of its own; `ended(pid, status)` is called for children that were started here."""
+    """Reaps ended processes, in its own thread; calls `ended(pid, status)` for children that were started here."""
 
     def __init__(self, ended: Ended) -> None:
         self._ended = ended
@@ -111,7 +109,7 @@ class Reaper:
         self._thread.start()
 
     def launch(self, start: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
-        """Start a child under the lock, so that it is known before it can be taken. Raises what `start` raises."""
+        """Start a child under the lock: it is registered before it can be reaped. Raises what `start` raises."""
         with self._lock:
             child = start()
             self._children[child.pid] = child
@@ -122,7 +120,7 @@ class Reaper:
         while True:
             try:
                 dead = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
-            except ChildProcessError:  # nobody lives below us
+            except ChildProcessError:  # there is no child process
                 self._somebody.clear()
                 if not self._children:
                     self._somebody.wait()
@@ -134,27 +132,27 @@ class Reaper:
         with self._lock:
             child = self._children.pop(pid, None)
             if child is not None:
-                # what it leaves behind in its group goes too, while the number is surely its own
+                # kill the rest of its group now, while the pid cannot be reused
                 signal_group(pid, signal.SIGKILL)
             try:
                 _, status = os.waitpid(pid, 0)
-            except ChildProcessError:  # what failed to start it took it already
+            except ChildProcessError:  # the failed start reaped it already
                 return
         if child is not None:
-            # told to Popen, which must not wait for a number that may be another's by now
+            # Popen must not wait for a pid that may be reused by now
             child.returncode = status
             self._ended(pid, status)
 
 
 class Tail:
-    """The last lines of all output, in the order in which they came. Safe from any thread."""
+    """The last lines of all output, in order of arrival. Thread-safe."""
 
     def __init__(self, lines: int = LINES) -> None:
         self._lock = threading.Lock()
         self._lines: deque[str] = deque(maxlen=lines)
 
     def add(self, line: bytes) -> None:
-        # A carriage return draws a progress bar anew: the last state counts.
+        # A carriage return redraws a progress bar: keep the last state.
         text = line.rstrip(b"\r").rpartition(b"\r")[2].decode("utf-8", "replace")
         with self._lock:
             self._lines.append(text[:LINE_LIMIT])
@@ -165,7 +163,7 @@ class Tail:
 
 
 class Stream:
-    """One pipe of the child's, read by a thread of its own until it is closed, and written to `target`."""
+    """One pipe of the child, read by its own thread until it is closed, and written to `target`."""
 
     def __init__(self, source: int, target: int, tail: Tail, prefix: bytes) -> None:
         self._source, self._target = source, target
@@ -179,7 +177,7 @@ class Stream:
         self._thread.start()
 
     def join(self, seconds: float) -> None:
-        """Wait until everything is passed on; somebody who keeps the pipe open is not waited for longer than this."""
+        """Wait until everything is passed on, at most `seconds` if another process keeps the pipe open."""
         self._thread.join(seconds)
 
     def _run(self) -> None:
@@ -205,7 +203,7 @@ class Stream:
             self._tail.add(line)
         if not self._prefix:
             self._hold(chunk)
-            self._rest = rest[-4 * LINE_LIMIT :]  # a line without end must not grow here
+            self._rest = rest[-4 * LINE_LIMIT :]  # bounds the memory of an endless line
             return
         if len(rest) > CHUNK:
             lines, rest = [*lines, rest], b""
@@ -223,7 +221,7 @@ class Stream:
         self._write(held)
 
     def _write(self, content: bytes) -> None:
-        """All of it; when nobody reads our output any more, the training goes on without."""
+        """Write all of it. If the output has no reader any more, the training continues without."""
         with contextlib.suppress(OSError):
             while content:
                 content = content[os.write(self._target, content) :]

@@ -1,7 +1,7 @@
-"""The two threads that keep in touch with the master: one beats, one listens for the next round.
+"""The two threads that stay in contact with the master: one sends heartbeats, one listens for the next round.
 
-Neither disturbs the training: whatever the master does, they try on, and the child never waits for them. The newest round
-that was heard stands in `Announcements`, for every thread that waits for it.
+Neither disturbs the training: they retry regardless of what the master does, and the child never waits for them.
+`Announcements` holds the newest announced round, for every thread that waits for it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .retry import Backoff, Outage, Over, Patience
 
 
 class Announcements:
-    """A number that only grows, and a way to wait until it has."""
+    """A number that only increases, and a way to wait for that."""
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
@@ -30,46 +30,46 @@ class Announcements:
             return self._newest
 
     def saw(self, number: int) -> None:
-        """A round is announced; what is older than the newest is late news."""
+        """A round is announced; an older one than the newest is ignored."""
         with self._condition:
             if number > self._newest:
                 self._newest = number
                 self._condition.notify_all()
 
     def wait(self, after: int, seconds: float) -> int:
-        """The newest round, as soon as it is above `after`, or after `seconds`, or when this is closed."""
+        """The newest round, as soon as it is greater than `after`, or after `seconds`, or when this is closed."""
         with self._condition:
             self._condition.wait_for(lambda: self._closed or self._newest > after, seconds)
             return self._newest
 
     def close(self) -> None:
-        """Nobody needs to wait any more."""
+        """End all waits."""
         with self._condition:
             self._closed = True
             self._condition.notify_all()
 
 
 LISTEN = 25.0
-"""Seconds the master keeps a listener waiting; below what proxies and load balancers usually allow."""
+"""Seconds that the master holds a listener's request; less than proxies and load balancers usually allow."""
 
 REFUSED_PAUSE = 1.0
-"""Seconds until a listener that was refused asks again."""
+"""Seconds until a rejected listener asks again."""
 
 EARLY, LATE = 0.6, 1.25
-"""Times the interval after which a beat goes out with the child's report, and without one. What an agent needs is in no
-cache any more when it wakes, and the waking is taken from the training: so what is due at about the same time is done at
-one waking, the child's. With reports every two seconds and beats every second each report still takes a beat along.
+"""Fractions of the interval after which a beat is sent with the child's report, and without one. Each wakeup takes time
+from the training, because the agent's data is no longer in any cache. So tasks that are due at about the same time
+share one wakeup, the child's. With reports every two seconds and beats every second, each report still carries a beat.
 """
 
 STRANGER = "NoWorker"
-"""The master's reason when it knows no job that this pod works for: it has not seen the pod yet, or the job is gone."""
+"""The master's reason if it knows no job of this pod: it has not seen the pod yet, or the job no longer exists."""
 
 Report = Callable[[], "tuple[int, Mapping[str, Any]]"]
 Heard = Callable[[int, Answer], None]
 
 
 class Heartbeat:
-    """Every second or so: how it goes. `report` gives the child's number and what to say; `heard` gets the answer."""
+    """Sends about one beat per second. `report` returns the child's number and the body; `heard` gets the answer."""
 
     def __init__(
         self,
@@ -94,12 +94,12 @@ class Heartbeat:
         self._thread.start()
 
     def unknown(self) -> float:
-        """Seconds that the master has said, and said nothing else, that it knows no such worker."""
+        """Seconds since which the master has answered only that it knows no such worker."""
         since = self._stranger_since
         return 0.0 if since is None else self._clock() - since
 
     def child_told(self) -> None:
-        """The child has just reported: a beat that is nearly due goes out with that."""
+        """The child has just reported: send a beat now if it is nearly due."""
         if self._clock() >= self._due_from:
             self._told.set()
 
@@ -115,7 +115,7 @@ class Heartbeat:
             self._due_from = math.inf
 
     def _beat(self) -> float | None:
-        """One beat; the seconds until the next, as the master wants it; None when it did not get there."""
+        """Send a beat. Returns the seconds until the next one, as the master requests; None if the beat failed."""
         number, report = self._report()
         try:
             answer = self._master.beat(report)
@@ -132,7 +132,7 @@ class Heartbeat:
 
 
 class Listener:
-    """Waits with the master for the next round, so that news come in milliseconds instead of with the next beat."""
+    """Waits at the master for the next round, so that it is known in milliseconds instead of with the next beat."""
 
     def __init__(
         self, master: Master, patience: Patience, stop: threading.Event, announcements: Announcements

@@ -1,12 +1,12 @@
-"""Connections to the master: kept alive, as many as there are calls at once, each call with one deadline.
+"""Connections to the master: kept alive, one per concurrent call, and one deadline per call.
 
-Lives here: http.client, TLS and name lookup. Never here: what is asked, or whether to ask again, with one exception: a
-kept connection that turns out to be closed says nothing about the master, so the call goes out on a new one. Every call of
-ours may be repeated. After a time-out no kept connection is used again: what stalled one stalled those beside it.
+Lives here: http.client, TLS and name lookup. Never here: the content of a call, or retries, with one exception: if a
+kept connection turns out to be closed, the call is sent again on a new one, because that says nothing about the master.
+Every call may be repeated. After a timeout no kept connection is used again, because the others most likely stall too.
 
-The deadline covers the name, every address, TLS, what is sent, the answer's last byte, and the second try. A limit for
-each step would be no limit. A resolver waits five seconds for a lost packet, in a call that nothing can interrupt. So the
-lookup has a thread of its own, and a caller that waits too long takes the addresses that were found before.
+The deadline covers the name lookup, every address, TLS, the request, the answer's last byte, and the second try. A
+limit per step would not bound the sum. A resolver waits 5 seconds for a lost packet, in a call that cannot be
+interrupted. So the lookup has its own thread, and a caller that waits too long uses the addresses of an earlier lookup.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ Clock = Callable[[], float]
 
 
 class Deadline:
-    """So many seconds from now on."""
+    """A point in time, `seconds` from now."""
 
     def __init__(self, seconds: float, clock: Clock = time.monotonic) -> None:
         self._clock = clock
         self._end = clock() + seconds
 
     def left(self) -> float:
-        """Seconds, above 0. Raises socket.timeout when they are over."""
+        """Remaining seconds, greater than 0. Raises socket.timeout if none remain."""
         left = self._end - self._clock()
         if left <= 0:
             raise socket.timeout("timed out")
@@ -41,19 +41,19 @@ class Deadline:
 
 
 class Lookup:
-    """Addresses of one host and port; safe from any thread."""
+    """Addresses of one host and port. Thread-safe."""
 
     def __init__(self, host: str, port: int, clock: Clock = time.monotonic) -> None:
         self._host, self._port, self._clock = host, port, clock
         self._lock = threading.Lock()
         self._under_way: threading.Event | None = None
-        """Set when the call that is under way is over."""
+        """Set when the current lookup ends."""
         self._known: list[tuple[str, int]] = []
         self._refused: OSError | None = None
 
     def addresses(self, limit: float) -> list[tuple[str, int]]:
-        """Each address with the port; those that were found last where none is found now, or not in `limit` seconds.
-        Raises OSError, socket.timeout among them, where none ever was.
+        """Each address with the port. If the lookup fails or takes more than `limit` seconds: those of the last lookup.
+        Raises OSError, including socket.timeout, if there never were any.
         """
         over = self._asked().wait(limit)
         if self._known:
@@ -61,9 +61,9 @@ class Lookup:
         raise (over and self._refused) or socket.timeout(f"{self._host}: no answer in {limit:g} s")
 
     def connect(self, _address: Any, timeout: float, *_more: Any) -> socket.socket:
-        """A connection to the first address that takes it, as `socket.create_connection` makes one; half of the time is
-        for the name. Each address has an equal part of what is left: one that swallows everything, such as that of
-        the other family, leaves time for the next. What is left then is the socket's own time-out. Raises OSError.
+        """A connection to the first address that accepts it, as from `socket.create_connection`. Half of the time is
+        for the lookup. The addresses share the remaining time equally, so that an address that drops packets, for
+        example of the other family, leaves time for the next one. The rest is the socket's own timeout. Raises OSError.
         """
         deadline = Deadline(timeout, self._clock)
         refused: OSError = OSError(f"{self._host} has no address")
@@ -83,8 +83,8 @@ class Lookup:
                 over = threading.Event()
                 try:
                     threading.Thread(target=self._ask, args=(over,), daemon=True, name="lookup").start()
-                except RuntimeError as error:  # the container has no process to spare
-                    self._refused = OSError(f"{self._host} is not looked up: {error}")
+                except RuntimeError as error:  # the container is at its limit of processes
+                    self._refused = OSError(f"cannot look up {self._host}: {error}")
                     over.set()
                     return over
                 self._under_way = over
@@ -95,7 +95,7 @@ class Lookup:
             told = socket.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
         except OSError as error:
             self._refused = error
-        except UnicodeError as error:  # no name at all
+        except UnicodeError as error:  # not a valid host name
             self._refused = OSError(str(error))
         else:
             self._known = [(str(one[4][0]), int(one[4][1])) for one in told]
@@ -116,20 +116,20 @@ def _bounded(connection: socket.socket, deadline: Deadline) -> socket.socket:
 
 
 CONNECT = 5.0
-"""Seconds for TCP and for TLS; a call that has less has less for these too."""
+"""Maximum seconds for TCP and for TLS; less if the call has less."""
 
 ANSWER_LIMIT = 1 << 20
-"""Bytes of an answer; more is not from our master."""
+"""Maximum bytes of an answer; the master sends no larger ones."""
 
 PIECE = 1 << 14
-"""Bytes sent at a time: a record of TLS. For each the time is looked at."""
+"""Bytes per send: a TLS record. The deadline is checked before each."""
 
 KEPT = 16
-"""Idle connections kept: beat, announcement, barrier, and a burst of keys."""
+"""Maximum idle connections: beat, announcement, barrier, and a burst of keys."""
 
 
 CLOSING = (ConnectionError, http.client.BadStatusLine, ssl.SSLError)
-"""How it shows that the other side closed the connection."""
+"""Errors that show that the other side closed the connection."""
 
 
 class Closed(Unreachable):
@@ -137,7 +137,7 @@ class Closed(Unreachable):
 
 
 class Reply(NamedTuple):
-    """An answer as it came."""
+    """An answer, not decoded."""
 
     status: int
     body: bytes
@@ -146,7 +146,7 @@ class Reply(NamedTuple):
 
 
 class Connections:
-    """A pool of connections to one address; safe from any thread."""
+    """A pool of connections to one address. Thread-safe."""
 
     def __init__(self, address: Address, ca: str, clock: Clock = time.monotonic) -> None:
         self._address = address
@@ -157,7 +157,7 @@ class Connections:
         self._idle: list[http.client.HTTPConnection] = []
 
     def call(self, method: str, path: str, headers: Mapping[str, str], body: bytes, limit: float) -> Reply:
-        """One request, answered within `limit` seconds. Raises Unreachable, or Garbled when it is no HTTP."""
+        """One request, answered within `limit` seconds. Raises Unreachable, or Garbled if the answer is too large."""
         deadline = Deadline(limit, self._clock)
         kept = self._take()
         if kept is not None:
@@ -168,7 +168,7 @@ class Connections:
         return self._try(self._new(), method, path, headers, body, deadline)
 
     def close(self) -> None:
-        """Close what is idle."""
+        """Close the idle connections."""
         with self._lock:
             idle, self._idle = self._idle, []
         for connection in idle:
@@ -226,7 +226,7 @@ class Connections:
         content = response.read(ANSWER_LIMIT + 1)
         if len(content) > ANSWER_LIMIT:
             connection.close()
-            raise Garbled(f"{method} {path.partition('?')[0]}: an answer of more than {ANSWER_LIMIT} bytes")
+            raise Garbled(f"{method} {path.partition('?')[0]}: the answer exceeds {ANSWER_LIMIT} bytes")
         if response.length:
             raise http.client.IncompleteRead(b"", response.length)
         self._keep(connection, response)
@@ -245,9 +245,7 @@ class Connections:
 
 
 class _Incoming(io.RawIOBase):
-    """What a socket receives, up to a deadline, in the place of a socket: a time-out of its own begins again with every
-    byte that comes.
-    """
+    """Replaces a socket for reading, up to a deadline. The socket's own timeout restarts with every byte received."""
 
     def __init__(self, sock: socket.socket, deadline: Deadline) -> None:
         self._sock, self._deadline = sock, deadline
@@ -275,13 +273,13 @@ def _pieces(sock: socket.socket, body: bytes, deadline: Deadline) -> Iterator[by
 
 
 def _context(ca: str) -> ssl.SSLContext:
-    """Believes certificates of this authority alone, for the name that is called. Raises SettingsError."""
+    """Accepts only certificates of this CA, for the requested name. Raises SettingsError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
         context.load_verify_locations(cadata=ca)
     except (ssl.SSLError, ValueError):
-        raise SettingsError("GANGWRIGHT_CA", ca, "must be the PEM of the master's authority") from None
+        raise SettingsError("GANGWRIGHT_CA", ca, "must be the PEM of the master's CA") from None
     return context
 
 

@@ -1,14 +1,14 @@
-"""What is done from outside for a child that waits for its peers inside Horovod's `init`.
+"""Unblocks a child that waits for its peers inside Horovod's `init`.
 
-Inside `init` gloo (of Horovod 0.28.1, `transport/tcp/pair.cc`) makes a listening socket for each peer, and publishes the
-addresses. Of two members the one with the lower address waits until the other connects: five times the collective
-time-out, 50 s by default. A peer that has died never comes. gloo takes the first connection for the peer, and one that
-ends at once for its end. So the agent connects and closes: gloo gives up as it would have in the end.
-Once both sides are connected the socket is closed, and before that no member is out of `init`. So this changes nothing
-for a child that got through.
+Inside `init` gloo (of Horovod 0.28.1, `transport/tcp/pair.cc`) creates a listening socket for each peer, and publishes
+the addresses. Of two members, the one with the lower address waits until the other connects: five times the collective
+timeout, 50 s by default. A peer that has died never connects. gloo treats the first connection as the peer, and its
+immediate end as the peer's end. So the agent connects and closes, and gloo gives up as it would have after the timeout.
+Once both sides are connected the socket is closed, and before that no member leaves `init`. So this changes nothing for
+a child that has completed `init`.
 
-Lives here: where gloo listens, read off what it publishes, and the connection, in a thread of its own: an address may not
-answer. Never here: when (`agent`).
+Lives here: the addresses at which gloo listens, parsed from the values that it publishes, and the connection, in its
+own thread, because an address may not answer. Never here: when to do it (`agent`).
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from typing import Iterable, Sequence, Tuple
 from .retry import Say
 
 ENTRY = 136
-"""Bytes of one address: a sockaddr_storage and a number that TCP has no use for."""
+"""Bytes of one address: a sockaddr_storage and a number that TCP does not use."""
 
 HEAD = struct.Struct("=H2s4s16sI")
-"""The begin of a sockaddr_storage: family, port, IPv4 address (IPv6: flow), IPv6 address, and its interface."""
+"""Start of a sockaddr_storage: family, port, IPv4 address (IPv6: flow), IPv6 address, and its interface."""
 
 PATIENCE = 0.5
-"""Seconds for a connection to an address of our own pod; tenths of a millisecond where no firewall swallows it."""
+"""Seconds for a connection to an address of the own pod; it takes tenths of a millisecond if no firewall drops it."""
 
 Place = Tuple[int, Tuple[str, int], int]
-"""Family of addresses; host and port; and the interface, where an IPv6 address needs one."""
+"""Address family; host and port; and the interface, if an IPv6 address needs one."""
 
 
 def places(value: bytes) -> tuple[Place, ...]:
-    """Where gloo listens, if this value says so; any other value says nothing."""
+    """The addresses at which gloo listens, from a value that it publishes; empty for any other value."""
     if len(value) % ENTRY:
         return ()
     found = tuple(_place(value[start : start + ENTRY]) for start in range(0, len(value), ENTRY))
@@ -52,7 +52,7 @@ def _place(entry: bytes) -> Place | None:
 
 
 def knock(doors: Iterable[Place]) -> int:
-    """Connect to each, and close; how many were opened. Ends with the first that does not even refuse."""
+    """Connect to each address, and close; the number of connections. Stops at the first that times out."""
     opened = 0
     for family, address, interface in doors:
         try:
@@ -68,7 +68,7 @@ def knock(doors: Iterable[Place]) -> int:
 
 
 def unblock(number: int, doors: Sequence[Place], say: Say) -> None:
-    """End the waits of a child inside `init` in round `number`, of which a member has died."""
+    """End the waits of a child inside `init` in round `number`, in which a member has died."""
     opened = knock(doors)
     if opened:
-        say(f"round {number}: a member has ended before all had met; {opened} waits for peers ended")
+        say(f"round {number}: a member ended before all had met. Aborted waits for peers: {opened}")

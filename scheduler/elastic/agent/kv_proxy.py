@@ -1,9 +1,9 @@
-"""Horovod's rendezvous store, answered from the current round: what its C++ client asks for over loopback.
+"""Horovod's rendezvous store for the current round: answers its C++ client over loopback.
 
-Horovod 0.28.1 (`http_store.cc`) opens a connection for each request, knows 200 and 404 alone, asks again for a missing
-key every 10 ms, and aborts the whole process after three other answers. So: a GET waits here until the key is there, a
-missing key is a 404 before Horovod's own time-out is over, an outage of the master is bridged, and only what can never
-succeed (the round is over, the worker is no member) is refused.
+Horovod 0.28.1 (`http_store.cc`) opens a connection for each request, knows only 200 and 404, retries a missing key
+every 10 ms, and aborts the whole process after three other answers. Therefore a GET waits here until the key exists,
+and a missing key is a 404 before Horovod's own timeout is over. An outage of the master is bridged. Only requests that
+can never succeed are rejected: the round is over, or the worker is not a member.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from .retry import Over, Patience
 from .training_run import TrainingRun
 
 RANKS = "rank_and_size"
-"""The scope in which Horovod asks for its new place."""
+"""The scope in which Horovod reads its new rank and size."""
 
 VALUE_LIMIT = 64 << 10
-"""Bytes of a value; an address of gloo's has about a hundred."""
+"""Maximum bytes of a value; an address of gloo has about a hundred."""
 
 WAIT = 5.0
-"""Seconds a GET waits at most: Horovod looks at its own time-out only between two requests."""
+"""Maximum seconds that a GET waits: Horovod checks its own timeout only between two requests."""
 
 
 FINAL = frozenset({"NoMember"})
-"""Who is no member of a round will not become one; who is no worker may only not be seen yet."""
+"""A worker that is not a member of a round will not become one. `NoWorker` may be temporary: it may not be seen yet."""
 
 
 OWN = ("local_", "cross_")
-"""How scopes begin of which nobody else is: of the workers on this host, and of those with this local rank. Every worker
-has a host of its own and so is alone in both, as its agent and its environment tell Horovod. It lays down two thirds of
-its values there, which reach nobody.
+"""Prefixes of scopes that no other worker uses: the workers on this host, and those with this local rank. Every worker
+has its own host and is alone in both, as its agent and its environment report to Horovod. It publishes two thirds of
+its values there, which no other worker reads.
 """
 
 
 class Said(NamedTuple):
-    """An answer to the child: a status, and a body as it goes out."""
+    """An answer to the child: a status and an encoded body."""
 
     status: int
     body: bytes = b""
@@ -63,8 +63,8 @@ class Store:
         self._clock = clock
 
     def answer(self, child: TrainingRun, method: str, scope: str, key: str, value: bytes) -> Said:
-        """What Horovod hears."""
-        if method == "DELETE":  # a round's values go with the round; a late DELETE must not count in the next
+        """The answer to Horovod."""
+        if method == "DELETE":  # values end with their round; a late DELETE must not affect the next
             return Said(200)
         if scope == RANKS:
             return _ranks(child) if method == "GET" else Said(405)
@@ -99,7 +99,7 @@ class Store:
         return Said(404) if value is None else Said(200, value)
 
     def _fetched(self, child: TrainingRun, number: int, scope: str, key: str) -> bytes | None:
-        """From the master; what comes beside it is kept for when it is asked for."""
+        """The value from the master. Additional values in its answer are kept for later requests."""
         try:
             found = self._patience.ask(
                 lambda: self._master.get(number, scope, key, self._wait),
@@ -118,16 +118,16 @@ class Store:
 
 
 def _shared(number: int, scope: str) -> bool:
-    """Whether anybody else reads and writes there; nobody does before the first round."""
+    """Whether other workers use this scope; none do before the first round."""
     return number > 0 and not scope.startswith(OWN)
 
 
 def _ranks(child: TrainingRun) -> Said:
-    """The place in the current round; alone before the first. Never empty and never a 404: Horovod reads either as
-    rank 0 of 0.
+    """The place in the current round; rank 0 of 1 before the first. Never empty and never a 404: Horovod reads either
+    as rank 0 of 0.
 
-    Rank and size, and the same inside and across hosts. One worker a pod and no hierarchy across pods: Horovod then
-    needs no third mesh, which saves a third of its start. -1 says that this host left.
+    Rank and size, also inside and across hosts. With one worker per pod and no hierarchy across pods, Horovod needs no
+    third mesh, which saves a third of its start time. -1 means that this host left.
     """
     place = child.assignment or ALONE
     line = "-1,-1,-1,-1,-1,-1" if place.removed else f"{place.rank},{place.size},0,1,0,1"

@@ -1,12 +1,12 @@
-"""When a child is as good as dead, and how it ended: why, and who is to blame. Pure.
+"""Liveness of a child, and the verdict on its end: the cause and the culprit. Pure.
 
-Horovod with gloo notices neither a frozen process nor a hung main thread. The first costs its peers the whole collective
-time-out, the second stops them without end. The agent kills only what it can know by itself to be dead, because only a
-reset tells the peers. A hung main thread beside living ones it cannot tell from a long validation. It says so, and the
-master, who sees all workers, decides.
+Horovod with gloo detects neither a frozen process nor a hung main thread. A frozen process costs its peers the whole
+collective timeout; a hung main thread blocks them indefinitely. The agent kills only a process that it can prove dead,
+because peers learn of it only by a reset. It cannot distinguish a hung main thread, while other threads live, from a
+long validation. It reports that, and the master, which sees all workers, decides.
 
-Of an end the wait status, the last lines and what is known besides go in, and a verdict comes out. A worker that lost a
-peer is not the culprit of the loss; the address that Horovod names is.
+The verdict on an end follows from the wait status, the last lines and other known facts. A worker that lost a peer is
+not the culprit of the loss; the address that Horovod reports is.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from typing import Any, NamedTuple, Sequence
 from .agent_errors import shortened
 
 STEPS = 10
-"""So many times the usual step may pass without progress."""
+"""Multiple of the usual step time that may pass without progress."""
 
 PEER = re.compile(
     r"(?:Connection closed by peer|Read error|Write error|Timed out|Connection reset|Application timeout|connect)"
     r"[^\[\n]{0,80}\[(?P<address>[0-9A-Fa-f.:]+)\](?::\d+)?"
 )
-"""How gloo names the peer it lost, e.g. `Connection closed by peer [10.1.2.3]:5631`."""
+"""Text in which gloo names a lost peer, for example `Connection closed by peer [10.1.2.3]:5631`."""
 
 LAST_WORD = re.compile(r"(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Warning)\b.*")
 """The last line of a Python traceback."""
 
 LOOK_BACK = 60
-"""Lines looked through."""
+"""Number of last lines that are searched."""
 
 
 class Sight(NamedTuple):
-    """A child as it looks now: seconds since its main thread and any of its threads showed life, and its usual step."""
+    """State of a child: seconds since the last sign of life of its main thread and of any thread; its usual step."""
 
     stopped: bool
     silent: float
@@ -46,7 +46,7 @@ class Sight(NamedTuple):
 
 
 class Watchdog:
-    """Looks at one child after the other; `renew` begins with the next."""
+    """Watches one child at a time; `renew` starts with the next."""
 
     def __init__(self, stopped_limit: float, silent_limit: float) -> None:
         self._stopped_limit = stopped_limit
@@ -54,22 +54,22 @@ class Watchdog:
         self.renew()
 
     def renew(self) -> None:
-        """Another child."""
+        """Start with another child."""
         self._stopped_since: float | None = None
         self._told = False
 
     def limit(self, sight: Sight) -> float:
-        """Seconds of silence that are still no cause for doubt."""
+        """Seconds of silence that are still acceptable."""
         return max(self._silent_limit, STEPS * sight.usual_step)
 
     @property
     def due(self) -> float | None:
-        """When a child that stands still will have done so for too long; None where none does."""
+        """Time at which a stopped child exceeds its limit; None if the child is not stopped."""
         since = self._stopped_since
         return None if since is None else since + self._stopped_limit
 
     def condemn(self, sight: Sight, now: float) -> str | None:
-        """Why the child is to be killed; None while it may live."""
+        """Why the child is to be killed; None if it is not."""
         if not sight.stopped:
             self._stopped_since = None
         elif self._stopped_since is None:
@@ -81,7 +81,7 @@ class Watchdog:
         return None
 
     def doubt(self, sight: Sight) -> str | None:
-        """What to say about a main thread that shows no progress; once for each silence."""
+        """Warning about a main thread that shows no progress; once per silence."""
         silent = sight.training and sight.silent >= self.limit(sight)
         if not silent or self._told:
             self._told = silent
@@ -90,13 +90,13 @@ class Watchdog:
         where = (
             "inside a collective, so it waits for another worker"
             if sight.collective
-            else "outside of any collective, so the others wait for this worker"
+            else "outside any collective, so the others wait for this worker"
         )
-        return f"no progress for {sight.silent:.0f} s; the main thread is {where}"
+        return f"no progress for {sight.silent:.0f} s: the main thread is {where}"
 
 
 class Ending(NamedTuple):
-    """How a child ended: an exit code or a signal, why, and who is to blame (a pod's name, an address, or nobody)."""
+    """The end of a child: exit code or signal, cause, and culprit (a pod's name, an address, or None)."""
 
     code: int | None
     signal: int | None
@@ -105,23 +105,23 @@ class Ending(NamedTuple):
 
     @property
     def exit_code(self) -> int:
-        """As a shell says it."""
+        """Exit code as a shell reports it."""
         return 128 + (self.signal or 0) if self.code is None else self.code
 
     def report(self, tail: Sequence[str], number: int) -> dict[str, Any]:
-        """The body of the exit report; `number`: the round it was in."""
+        """The body of the exit report; `number`: the round of the child."""
         return {**self._asdict(), "tail": list(tail), "round": number}
 
 
 class Known(NamedTuple):
-    """What is known besides the status: what was done to the child, what it said, where it was."""
+    """Other known facts: what the agent did to the child, what it reported, whether it was removed."""
 
     pod: str
     killed: str | None = None
     gone: str | None = None
     removed: bool = False
     returned: bool = False
-    """Its training function had: what it said of that is no reason for an end that came later."""
+    """Its training function had returned, so what it reported then does not explain an end that came later."""
     out_of_memory: bool = False
 
 
@@ -134,7 +134,7 @@ def judge(status: int, tail: Sequence[str], known: Known) -> Ending:
     if code == 0:
         return Ending(0, None, "removed" if known.removed else known.gone or "finished", None)
     if known.out_of_memory and number == signal.SIGKILL:
-        return Ending(None, number, "killed for want of memory", known.pod)
+        return Ending(None, number, "killed by the kernel: out of memory", known.pod)
     lines = tail[: -LOOK_BACK - 1 : -1]
     peer = next((found["address"] for found in map(PEER.search, lines) if found), None)
     word = next((shortened(found[0]) for found in map(LAST_WORD.match, lines) if found), None)
@@ -143,7 +143,7 @@ def judge(status: int, tail: Sequence[str], known: Known) -> Ending:
 
 
 def never_started(command: str, error: OSError, pod: str) -> Ending:
-    """The verdict on a command that could not be started; the codes are a shell's."""
+    """The verdict on a command that could not be started, with the exit codes of a shell."""
     code = 127 if isinstance(error, FileNotFoundError) else 126
     return Ending(code, None, shortened(f"cannot start {command}: {error.strerror}"), pod)
 

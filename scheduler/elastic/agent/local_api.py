@@ -1,7 +1,7 @@
-"""The child's own calls: for its place, to the barrier, to listen for announcements, to report, to say good-bye.
+"""The child's own calls: its place, the barrier, announcements, progress reports and its end.
 
-Lives here: what each call means. Never here: HTTP, which is `local_server`'s. Whatever waits, waits in bounded pieces, so that
-a child that was killed leaves nobody waiting for it.
+Lives here: the meaning of each call. Never here: HTTP, see `local_server`. Every wait is bounded, so that no thread
+keeps waiting for a child that was killed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .retry import Over, Patience, Say
 from .training_run import TrainingRun
 
 LISTEN = 10.0
-"""Seconds until a listener is answered that nothing is new. It asks again at once: so its threads are known to live."""
+"""Seconds until a listener gets an answer without news. It asks again at once, which proves that its threads live."""
 
 
 class LocalAPI:
@@ -51,7 +51,7 @@ class LocalAPI:
         }
 
     def _ready(self, child: TrainingRun, _: str, body: bytes) -> Said:
-        """The next place, or 204 when there is none yet and the child is to ask again."""
+        """The next place, or 204 if there is none yet and the child must ask again."""
         arrival, took = _object(body), child.step_s
         if took is not None:
             arrival = {**arrival, "step_s": took}
@@ -85,7 +85,7 @@ class LocalAPI:
         return Said(200, body)
 
     def _place(self, child: TrainingRun, _query: str, _: bytes) -> Said:
-        """What the child's first round will be, or 204 when it is not known yet and the child is to ask again."""
+        """The child's first round, or 204 if it is not known yet and the child must ask again."""
         child.placed.wait(LISTEN)
         return Said(204) if child.place is None else Said(200, _json(child.place))
 
@@ -98,7 +98,7 @@ class LocalAPI:
     def _progress(self, child: TrainingRun, _: str, body: bytes) -> Said:
         try:
             child.take(_object(body))
-        finally:  # fields that make sense were believed
+        finally:  # valid fields were accepted
             self._told()
         return Said(200, b"{}")
 
@@ -123,7 +123,7 @@ def _object(body: bytes) -> dict[str, Any]:
 
 def _number(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 17 and int(text) < NUMBER_LIMIT):
-        raise Wrong("round must be a whole number from 0 on")
+        raise Wrong("round must be an integer, 0 or more")
     return int(text)
 
 

@@ -1,13 +1,13 @@
 """The loopback server for the training: Horovod's C++ client uses it as its rendezvous, `runtime` for everything else.
 
-Lives here: HTTP, who may ask, bounds, and the threads. Never here: what an answer means (`local_api`, `kv_proxy`). It
-listens on 127.0.0.1 alone, on a port from the kernel. Every run of the child has a key of its own. Our calls show it as a
-bearer token. Horovod's client cannot send one, but takes an address with a path in it: there the key is the first part of
-the path (`/KEY:PORT/SCOPE/NAME`), and it opens nothing but the values of the current round. Without the key no request is
-answered: every process in the pod's network can reach this port.
+Lives here: HTTP, authentication, bounds, and the threads. Never here: the meaning of an answer (`local_api`,
+`kv_proxy`). It listens only on 127.0.0.1, on a port from the kernel. Every run of the child has its own key. `runtime`
+sends it as a bearer token. Horovod's client cannot send one, but accepts an address with a path. There the key is the
+first part of the path (`/KEY:PORT/SCOPE/NAME`), and gives access only to the values of the current round. Without the
+key every request is rejected, because every process in the pod's network can reach this port.
 
-Horovod opens a connection for each of its requests, dozens at once. So threads wait for connections in the kernel, which
-wakes one of them: 0.3 ms of processor time a request, where a thread for each costs 0.5 (measured).
+Horovod opens a connection for each of its requests, dozens at once. So threads wait for connections in the kernel,
+which wakes one of them: 0.3 ms of processor time per request, compared to 0.5 ms with a thread per request (measured).
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from .progress_report import Wrong
 from .training_run import TrainingRun
 
 SPARE = 4
-"""Threads that wait for connections where nobody calls: for the child's main thread, its report, and Horovod's two."""
+"""Idle threads that wait for connections: for the child's main thread, its report, and Horovod's two."""
 
 PAUSE = 0.05
-"""Seconds until the next try where a connection could not be taken: there are too many open files."""
+"""Seconds until the next try if a connection could not be accepted because of too many open files."""
 
 Serve = Callable[[socket.socket, Any], None]
 
 
 class Acceptors:
-    """Serves connections of `listener`, `most` at a time; the rest wait in its backlog. `serve` answers one to its end,
-    given the socket and the caller's address; what it raises ends that connection alone.
+    """Serves connections of `listener`, at most `most` at a time; the rest wait in its backlog. `serve(socket,
+    address)` serves one connection to its end; an exception ends only that connection.
     """
 
     def __init__(self, listener: socket.socket, serve: Serve, most: int) -> None:
@@ -48,15 +48,15 @@ class Acceptors:
         self._over = threading.Event()
 
     def start(self) -> None:
-        """Begins to serve. Raises RuntimeError when there is no thread to be had."""
+        """Start serving. Raises RuntimeError if no thread can be started."""
         self._threads = self._free = 1
         self._another()
 
     def close(self) -> None:
-        """Takes no more connections; what is being answered ends with the process."""
+        """Accept no more connections; open requests end with the process."""
         self._over.set()
         with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)  # wakes all who wait
+            self._listener.shutdown(socket.SHUT_RDWR)  # wakes all waiting threads
         self._listener.close()
 
     def _run(self) -> None:
@@ -72,7 +72,7 @@ class Acceptors:
                 return
 
     def _taken(self) -> None:
-        """Whoever takes a connection sees to it that somebody is there for the next."""
+        """A connection was accepted: start another thread if none is free for the next one."""
         with self._lock:
             self._free -= 1
             if self._free or self._threads >= self._most:
@@ -81,13 +81,13 @@ class Acceptors:
             self._free += 1
         try:
             self._another()
-        except RuntimeError:  # none to be had now: callers wait until one of ours is free
+        except RuntimeError:  # no thread can be started now: callers wait until one is free
             with self._lock:
                 self._threads -= 1
                 self._free -= 1
 
     def _free_again(self) -> bool:
-        """Whether this thread goes on; not when enough others are free."""
+        """Whether this thread continues; False if enough others are free."""
         with self._lock:
             if self._free >= SPARE:
                 self._threads -= 1
@@ -97,7 +97,7 @@ class Acceptors:
 
     def _answer(self, connection: socket.socket, address: Any) -> None:
         with contextlib.closing(connection), contextlib.suppress(Exception):
-            # whatever it raises: a child that was killed in the middle of a request is nothing to tell about
+            # ignore all errors: a child may be killed in the middle of a request
             self._serve(connection, address)
             connection.shutdown(socket.SHUT_WR)
 
@@ -106,28 +106,28 @@ class Acceptors:
 
 
 BACKLOG = 512
-"""Connections that may wait to be accepted. The usual 5 made Horovod's start take seconds at 8 workers."""
+"""Maximum connections waiting to be accepted. With the usual 5, Horovod's start took seconds at 8 workers."""
 
 AT_ONCE = 256
-"""Connections served at a time: a child has a handful, Horovod one or two besides."""
+"""Maximum concurrent connections: a child has a few, Horovod one or two more."""
 
 BODY_LIMIT = 1 << 20
-"""Bytes of a body, as at the master."""
+"""Maximum bytes of a body, as at the master."""
 
 IDLE = 300.0
-"""Seconds until a connection on which nothing comes is closed."""
+"""Seconds until an idle connection is closed."""
 
 KEY_VALUE = re.compile(
     r"(?:/(?P<door>[-_A-Za-z0-9]{16,64}):[0-9]{1,5})?"
     r"/(?P<scope>[A-Za-z0-9_][-._A-Za-z0-9]{0,511})/(?P<key>[A-Za-z0-9_][-._:A-Za-z0-9]{0,511})"
 )
-"""A path of Horovod's client. Nothing encoded, no dots in front, nothing beyond the key."""
+"""A path of Horovod's client: nothing encoded, no leading dots, nothing after the key."""
 
 Current = Callable[[], "TrainingRun | None"]
 
 
 class _Behind(NamedTuple):
-    """What a request is answered from."""
+    """The objects that answer a request."""
 
     doors: LocalAPI
     store: Store
@@ -135,7 +135,7 @@ class _Behind(NamedTuple):
 
 
 class Shim:
-    """The server; `current` says which incarnation of the child runs now."""
+    """The server; `current` returns the current incarnation of the child."""
 
     def __init__(self, doors: LocalAPI, store: Store, current: Current) -> None:
         behind = _Behind(doors, store, current)
@@ -151,7 +151,7 @@ class Shim:
         self._acceptors.start()
 
     def close(self) -> None:
-        """Stop listening; calls that are being answered end with the process."""
+        """Stop listening; open requests end with the process."""
         self._acceptors.close()
 
 
@@ -195,7 +195,7 @@ class _Handler(BaseHTTPRequestHandler):
             return door(child, url.query, body)
 
     def _value(self, child: TrainingRun, body: bytes) -> Said:
-        """Horovod's part."""
+        """The answer to Horovod."""
         found = KEY_VALUE.fullmatch(self.path)
         if found is None or self.command == "POST":
             return Said(400)
@@ -205,12 +205,12 @@ class _Handler(BaseHTTPRequestHandler):
             return self.server.store.answer(child, self.command, found["scope"], found["key"], body)
 
     def _bears(self, child: TrainingRun) -> bool:
-        """Whether the request shows this child's key."""
+        """Whether the request contains this child's key."""
         given = self.headers.get("Authorization", "").encode("utf-8", "surrogateescape")
         return hmac.compare_digest(given, f"Bearer {child.key}".encode())
 
     def _body(self) -> bytes | None:
-        """The body; None when it was refused."""
+        """The body; None if it was rejected."""
         length = self.headers.get("Content-Length", "0")
         known = length.isascii() and length.isdigit() and "Transfer-Encoding" not in self.headers
         if not known:
@@ -225,12 +225,12 @@ class _Handler(BaseHTTPRequestHandler):
         return None
 
     def _refuse(self, status: int) -> None:
-        """Answer, and close: what follows on this connection is not known."""
+        """Answer, and close the connection, because the rest of its data cannot be parsed."""
         self.close_connection = True
         self._say(Said(status))
 
     def _say(self, said: Said) -> None:
-        """Always with a length: without one, Horovod's client takes the first packet for the whole."""
+        """Always with a length: without one, Horovod's client takes the first packet for the whole answer."""
         self.send_response_only(said.status)
         if said.status != 204:
             self.send_header("Content-Length", str(len(said.body)))
@@ -240,8 +240,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(said.body if said.status != 204 else b"")
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:  # noqa: ARG002
-        """What could not even be read is refused without repeating any of it."""
+        """Reject a request that cannot be parsed, without repeating any of it."""
         self._refuse(code)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Paths hold the key, so none is written down."""
+        """Log nothing, because paths contain the key."""

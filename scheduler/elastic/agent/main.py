@@ -1,8 +1,8 @@
-"""`agent -- COMMAND…`: from words and environment to a running agent, the same from the package and from the archive.
+"""`agent -- COMMAND…`: from arguments and environment to a running agent, both from the package and from the archive.
 
-The child's PYTHONPATH begins with the archive of this package, whose `sitecustomize` activates `runtime` in every Python
-that the command starts; so an unmodified script works, behind whatever shell. `python -I`, `-E` and `-S` look at no
-PYTHONPATH or no sitecustomize: such a command trains alone, and is warned of.
+The child's PYTHONPATH begins with the archive of this package. Its `sitecustomize` activates `runtime` in every Python
+that the command starts, so an unmodified script works, behind any shell. `python -I`, `-E` and `-S` ignore PYTHONPATH
+or sitecustomize: such a command trains alone, and the agent warns of it.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from .agent_errors import SettingsError
 from .agent_settings import read
 
 WRONG = 2
-"""The exit code when the agent was called wrongly, as of every command of ours."""
+"""Exit code for wrong usage, as of every Gangwright command."""
 
 PYTHON = re.compile(r"python[\d.]*")
 ISOLATING = "IES"
-"""Options of Python that leave PYTHONPATH (I, E) or sitecustomize (S) out."""
+"""Options of Python that ignore PYTHONPATH (I, E) or sitecustomize (S)."""
 
 OPTIONS = re.compile(r"-([^cmWX-]*)([cm]?)([WX]?)")
-"""Letters of one word of options, up to one that begins the program (c, m) or takes a value (W, X)."""
+"""Letters of one argument of options, up to one that begins the program (c, m) or takes a value (W, X)."""
 
-USAGE = "usage: agent -- COMMAND [ARGUMENT…]    e.g. agent -- python train.py"
+USAGE = "usage: agent -- COMMAND [ARGUMENT…]    for example: agent -- python train.py"
 
 PERMANENT = {"PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1"}
-"""For the child, unless it is set: output at once, since a pipe would hold back what was printed before a crash; and
-the stacks of all threads when Horovod aborts the process or the agent wants to know where it hangs."""
+"""Variables for the child, unless they are set. Unbuffered output, because a pipe would hold back what was printed
+before a crash; and the stacks of all threads when Horovod aborts the process or the agent asks where it hangs."""
 
 
 def main(words: Sequence[str]) -> int:
-    """Run the command; the exit code. Two dashes before the command are allowed, not needed."""
+    """Run the command; the exit code. Two dashes before the command are optional."""
     command = list(words[1:] if words[:1] == ["--"] else words)
     if not command or not command[0]:
-        return _wrong(f"no command to run\n{USAGE}")
+        return _wrong(f"a command is required\n{USAGE}")
     try:
         settings = read(os.environ)
     except SettingsError as error:
@@ -49,13 +49,13 @@ def main(words: Sequence[str]) -> int:
 
     def say(text: str) -> None:
         line = f"gangwright agent {settings.pod}: {text}\n"
-        with contextlib.suppress(OSError):  # somebody may have closed it
+        with contextlib.suppress(OSError):  # stderr may be closed
             os.write(2, line.encode("utf-8", "replace"))
 
     option = isolated(command)
     if option:
         say(
-            f"{command[0]} {option} starts without us: this training will neither report nor join; leave {option} out"
+            f"{command[0]} {option} bypasses the agent: this training can neither report nor join. Remove {option}"
         )
     with archive() as pack:
         try:
@@ -66,7 +66,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def environment(ours: Mapping[str, str], pack: str) -> dict[str, str]:
-    """The child's environment, before it has a shim: ours, with the archive first on PYTHONPATH."""
+    """The child's environment, before it has a shim: the agent's, with the archive first on PYTHONPATH."""
     theirs = ours.get("PYTHONPATH", "")
     return {
         **PERMANENT,
@@ -78,7 +78,7 @@ def environment(ours: Mapping[str, str], pack: str) -> dict[str, str]:
 
 
 def isolated(command: Sequence[str]) -> str | None:
-    """The option of this Python command that keeps it from entering through the archive; None when there is none."""
+    """The option of this Python command that bypasses the archive; None if there is none."""
     words = iter(command)
     if not PYTHON.fullmatch(Path(next(words)).name):
         return None
@@ -98,7 +98,7 @@ def isolated(command: Sequence[str]) -> str | None:
 
 @contextmanager
 def archive() -> Iterator[str]:
-    """The archive of this package: the one we run from, or one made now and gone afterwards."""
+    """The archive of this package: the one that the agent runs from, or a temporary one."""
     from_archive = getattr(globals().get("__loader__"), "archive", None)
     if from_archive:
         yield str(Path(from_archive).resolve())

@@ -1,7 +1,7 @@
-"""The master's calls, one method each: what is sent, what comes back, and how long it may take.
+"""The master's calls, one method each: request, answer and time limit.
 
-Lives here: paths, bodies and the token. Never here: repetition, which is `retry`'s; every method is one try and
-raises a MasterError. The token is read anew for every call, because the kubelet renews it, and shown to nobody.
+Lives here: paths, bodies and the token. Never here: retries, see `retry`; every method is one try and raises a
+MasterError. The token is read again for every call, because the kubelet renews it, and it is never logged.
 """
 
 from __future__ import annotations
@@ -17,52 +17,52 @@ from .agent_errors import Garbled, Refused, Unreachable
 from .http_client import Connections, Reply
 
 CALL = 5.0
-"""Seconds for a call that is answered at once."""
+"""Seconds for a call that is answered immediately."""
 
 BEAT = 1.5
-"""Seconds for a beat, all in all. One that stays unanswered leaves time to send two more before the master takes the
-worker for lost: that is why `rendezvous.silentAfter` is five seconds at the least.
+"""Seconds for a beat in total. An unanswered beat leaves time for two more before the master considers the worker lost.
+Therefore `rendezvous.silentAfter` is at least 5 seconds.
 """
 
 READY_WAIT = 30.0
-"""Seconds that the master keeps a worker at the barrier before it answers `nothing yet`."""
+"""Seconds that the master holds a worker at the barrier before it answers that there is no assignment yet."""
 
 SPARE = 5.0
-"""Seconds beyond a wait of the master's own, before it counts as silent."""
+"""Seconds in addition to a wait of the master, before the call times out."""
 
 NUMBER_LIMIT = 1 << 53
-"""Above the largest round there will ever be, and below what JSON numbers lose."""
+"""Greater than any round, and still exact as a JSON number."""
 
 BESIDE = 64
-"""Values that may come with the one that was asked for: all of a ring of this size, and a part of a larger one's."""
+"""Maximum number of additional values in an answer: all of a ring of this size, and a part of a larger one."""
 
 TOKEN_LIMIT = 16384
-"""Bytes; a service-account token has about a thousand."""
+"""Maximum bytes; a service-account token has about a thousand."""
 
 JSON = "application/json"
 
 
 class Answer(NamedTuple):
-    """What a beat is answered with."""
+    """The answer to a beat."""
 
     round: int
     abort: str | None
     interval: float
     broken: int = 0
-    """A round in which members cannot meet any more, for one has ended; 0: none."""
+    """A round that cannot complete, because a member ended before all had met; 0: none."""
     place: Mapping[str, Any] | None = None
-    """What the worker's first round will be; None: it is not known, or over."""
+    """The worker's first round; None: unknown, or it is over."""
 
 
 class Master:
-    """The master, as a worker sees it."""
+    """Client of the master."""
 
     def __init__(self, connections: Connections, token_file: str) -> None:
         self._connections = connections
         self._token_file = token_file
 
     def beat(self, report: Mapping[str, Any]) -> Answer:
-        """Say how it goes; hear which round is the newest, and whether the child is to be killed."""
+        """Report progress. The answer contains the newest round, and whether the child is to be killed."""
         told = self._json("POST", "/v1/beat", report, BEAT)
         abort = told.get("abort")
         if not (abort is None or isinstance(abort, str)):
@@ -74,24 +74,24 @@ class Master:
         return Answer(_whole(told, "round"), abort, _interval(told.get("interval")), broken, place)
 
     def ready(self, arrival: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Stand at the barrier; the assignment, or None when there is none yet. Takes up to READY_WAIT."""
+        """Wait at the barrier; the assignment, or None if there is none yet. Takes up to READY_WAIT."""
         reply = self._call("POST", "/v1/ready", _packed(arrival), READY_WAIT + SPARE)
         return None if reply.status == 204 else _unpacked(reply)
 
     def announced(self, after: int, wait: float) -> int:
-        """The newest round, as soon as it is above `after`, or after `wait` seconds."""
+        """The newest round, as soon as it is greater than `after`, or after `wait` seconds."""
         path = f"/v1/announced?round={after}&wait={wait:g}"
         return _whole(_unpacked(self._call("GET", path, b"", wait + SPARE)), "round")
 
     def put(self, number: int, scope: str, key: str, value: bytes) -> None:
-        """Lay down a value for the members of a round."""
+        """Publish a value for the members of a round."""
         self._call("PUT", _place(number, scope, key), value, CALL)
 
     def get(self, number: int, scope: str, key: str, wait: float) -> Mapping[str, bytes] | None:
-        """A value that a member of the round laid down, as soon as it is there; None after `wait` seconds.
+        """A value that a member of the round published, as soon as it exists; None after `wait` seconds.
 
-        With it come those of the members behind it in this scope that are there too: a child asks for one after the
-        other.
+        The answer also contains the existing values of the following members in this scope, because a child reads one
+        after the other.
         """
         path = f"{_place(number, scope, key)}?wait={wait:g}&beside={BESIDE}"
         try:
@@ -102,11 +102,11 @@ class Master:
             raise
 
     def leave(self, why: str, grace: float) -> None:
-        """Say that this worker has to go, and within how many seconds."""
+        """Report that this worker must leave, and within how many seconds."""
         self._json("POST", "/v1/leave", {"why": why, "grace_s": grace})
 
     def exit(self, report: Mapping[str, Any]) -> bool:
-        """Say how the child ended; whether it is to be started again."""
+        """Report how the child ended; whether it is to be restarted."""
         return self._json("POST", "/v1/exit", report).get("restart") is True
 
     def _json(self, method: str, path: str, body: Mapping[str, Any], limit: float = CALL) -> dict[str, Any]:
@@ -124,14 +124,14 @@ class Master:
             with open(self._token_file, "rb", opener=_without_blocking) as file:
                 text = file.read(TOKEN_LIMIT).decode("ascii").strip()
         except (OSError, UnicodeDecodeError) as error:
-            raise Unreachable(f"no token to ask with: {type(error).__name__}: {self._token_file}") from None
+            raise Unreachable(f"cannot read the token: {type(error).__name__}: {self._token_file}") from None
         if not text or not text.isprintable() or " " in text:
-            raise Unreachable(f"no token to ask with: {self._token_file} holds none")
+            raise Unreachable(f"cannot read the token: {self._token_file} contains none")
         return text
 
 
 def _without_blocking(path: str, flags: int) -> int:
-    """A pipe or device in the token's place must not hold up the agent."""
+    """Opens the file; a pipe or device in place of the token must not block the agent."""
     place = os.open(path, flags | os.O_NONBLOCK)
     if not stat.S_ISREG(os.fstat(place).st_mode):
         os.close(place)
@@ -148,8 +148,8 @@ def _place(number: int, scope: str, key: str) -> str:
 
 
 def _packed(body: Mapping[str, Any]) -> bytes:
-    """In UTF-8; of what is none, as Python keeps a file's name that is not, a question mark is sent. Escaped it would
-    have the master refuse all of the body.
+    """JSON in UTF-8. A character that UTF-8 cannot encode, for example from a file name, becomes a question mark. If it
+    were escaped, the master would reject the whole body.
     """
     return json.dumps(body, allow_nan=False, ensure_ascii=False).encode("utf-8", "replace")
 
@@ -160,12 +160,12 @@ def _unpacked(reply: Reply) -> dict[str, Any]:
     except (ValueError, RecursionError):
         told = None
     if not isinstance(told, dict):
-        raise Garbled("an answer of the master is no JSON object")
+        raise Garbled("the master's answer is not a JSON object")
     return told
 
 
 def _values(reply: Reply, key: str) -> Mapping[str, bytes]:
-    """By key. A master that knows of none beside it answers with the bare value."""
+    """Values by key. An older master answers with the bare value."""
     if reply.kind != JSON:
         return {key: reply.body}
     told = _unpacked(reply).get("values")
@@ -174,7 +174,7 @@ def _values(reply: Reply, key: str) -> Mapping[str, bytes]:
     except (AttributeError, ValueError, TypeError):
         found = {}
     if key not in found:
-        raise Garbled("an answer of the master is no list of values, or lacks the one that was asked for")
+        raise Garbled("the master's answer is malformed, or the requested value is missing")
     return found
 
 
@@ -190,11 +190,11 @@ def _refusal(reply: Reply) -> Refused:
 def _whole(told: Mapping[str, Any], name: str) -> int:
     value = told.get(name)
     if type(value) is not int or not 0 <= value < NUMBER_LIMIT:
-        raise Garbled(f"{name} of the master's answer is not a whole number, or beyond any")
+        raise Garbled(f"{name} in the master's answer is not a valid number")
     return value
 
 
 def _interval(value: Any) -> float:
-    """Seconds to the next beat, kept within what makes sense."""
+    """Seconds to the next beat, from 0.1 to 10; 1 if the answer has no number."""
     known = type(value) in {int, float} and value == value  # noqa: PLR0124 - json takes NaN for a number
     return float(min(max(value, 0.1), 10.0)) if known else 1.0

@@ -1,7 +1,7 @@
-"""What the kernel knows of processes: who is stopped, who takes in orphans, how many were killed for want of memory.
+"""Process information from the kernel: stopped processes, adoption of orphans, processes killed when out of memory.
 
-Best effort throughout: an image without /proc, a kernel that says no, or a Python without ctypes costs a diagnosis, not
-the training.
+Best effort: an image without /proc, a kernel without permission, or a Python without ctypes costs a diagnosis, not the
+training.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ PR_SET_CHILD_SUBREAPER = 36
 PR_SET_PDEATHSIG = 1
 
 LEAVE = (signal.SIGTERM, signal.SIGINT)
-"""Signals that tell us to end; blocked while we begin (`__main__`, and the archive's)."""
+"""Signals that request the agent to end; blocked during its start (`__main__`, and that of the archive)."""
 
 EVENTS = Path("/sys/fs/cgroup/memory.events")
-"""Of the container's own control group (cgroup v2)."""
+"""Memory events of the container's own control group (cgroup v2)."""
 
 
 def stopped(pid: int) -> bool:
-    """Whether the process was stopped (SIGSTOP); a debugger's look is not that, and has another letter."""
+    """Whether the process is stopped (SIGSTOP). A debugger's stop has another letter and does not count."""
     try:
         told = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
@@ -32,7 +32,7 @@ def stopped(pid: int) -> bool:
 
 
 def memory_kills() -> int:
-    """How many processes of this container the kernel killed for want of memory, as far as it tells."""
+    """Number of processes of this container that the kernel killed when out of memory; 0 if unknown."""
     try:
         lines = EVENTS.read_text("ascii").splitlines()
         return int(dict(line.split() for line in lines).get("oom_kill", "0"))
@@ -41,24 +41,24 @@ def memory_kills() -> int:
 
 
 def adopt_orphans() -> bool:
-    """Have the kernel hand us the children of children that ended, also when we are not process 1."""
+    """Make the agent the parent of orphaned descendants, also if it is not process 1."""
     return os.getpid() == 1 or _prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
 def die_with_parent() -> bool:
-    """Have the kernel kill this process when the thread that started it ends."""
+    """Make the kernel kill this process when the thread that started it ends."""
     return _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def listen(told: Callable[[str], None]) -> None:
-    """Hear of the signals that tell us to end, by name; those too that came while they were blocked."""
+    """Call `told` with the name of each signal that requests an end, including those that came while blocked."""
     for number in LEAVE:
         signal.signal(number, lambda got, _: told(signal.Signals(got).name))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, LEAVE)
 
 
 def signal_group(leader: int, number: int) -> None:
-    """Send a signal to a whole process group, if there is one still."""
+    """Send a signal to a whole process group, if it still exists."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, number)
 

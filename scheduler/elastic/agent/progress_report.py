@@ -1,9 +1,9 @@
-"""What the training said of itself last, and how long ago that changed.
+"""The latest report of the training, and the time since its last progress.
 
-Lives here: reading the child's report field by field, and the part of the beat that is made of it. Never here: a clock
-or a lock; `training_run` has both. A value that is no number a person could use (a loss that is not finite) is left out
-rather than stopping the beat, and so are values beyond the limit. A field that makes no sense is named and keeps what
-it had; the others are believed, for a report that was dropped would let a training that goes on look as if it hung.
+Lives here: reading the child's report field by field, and the part of the beat that contains it. Never here: a clock or
+a lock; `training_run` has both. A value that is not finite (for example a loss) is omitted rather than stopping the
+beat, and so are values beyond the limit. An invalid field is reported and keeps its previous value. The other fields
+are accepted, because a training whose report was dropped would look hung.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from .agent_errors import shortened
 PHASES = frozenset({"Starting", "WarmingUp", "Ready", "Training", "Leaving"})
 
 VALUES_LIMIT = 64
-"""Values of a worker that are passed on, the first ones; each becomes a series of metrics. The master takes no more."""
+"""Maximum values of a worker that are passed on; each becomes a metrics series. The master accepts no more."""
 
 USES_LIMIT = 16
-"""Words of `uses` that are passed on, the first ones. There are three so far."""
+"""Maximum words of `uses` that are passed on. So far there are three."""
 
 SAVED = "checkpoint_step"
-"""The value by which `runtime` says of which step its newest checkpoint is."""
+"""The value in which `runtime` reports the step of its newest checkpoint."""
 
 MARK = "mark"
-"""What a script changes that takes steps and commits none of them; for our eyes alone."""
+"""Counter that shows progress of a script that takes steps and commits none of them; it is not passed on."""
 
 STEPS = 2**53
-"""Beyond it a value is no step."""
+"""Upper bound of a step."""
 
 STEPS_KEPT = 50
-"""Steps whose median is the usual step: enough to forget one long validation, few enough to follow a new size."""
+"""Number of steps whose median is the usual step: enough to ignore a long validation, few enough to follow a resize."""
 
 
-class Wrong(ValueError):  # noqa: N818 - read as such where it is caught
-    """A field of the child's report is not what it should be."""
+class Wrong(ValueError):  # noqa: N818 - a condition, named as such where it is caught
+    """A field of the child's report is invalid."""
 
 
 def _checked(value: Any, right: str, ok: bool) -> Any:
@@ -48,12 +48,12 @@ def _checked(value: Any, right: str, ok: bool) -> Any:
 
 
 def _whole(value: Any) -> Any:
-    return _checked(value, "a whole number from 0 on", type(value) is int and value >= 0)
+    return _checked(value, "an integer, 0 or more", type(value) is int and value >= 0)
 
 
 def _amount(value: Any) -> float:
     known = type(value) in {int, float} and math.isfinite(value) and value >= 0
-    return float(_checked(value, "a number from 0 on", known))
+    return float(_checked(value, "a number, 0 or more", known))
 
 
 def _seconds(value: Any) -> float | None:
@@ -66,7 +66,7 @@ def _phase(value: Any) -> Any:
 
 
 def _text(value: Any) -> str:
-    return shortened(_checked(value, "a text", isinstance(value, str)))
+    return shortened(_checked(value, "a string", isinstance(value, str)))
 
 
 def _flag(value: Any) -> Any:
@@ -84,7 +84,7 @@ def _values(value: Any) -> dict[str, float]:
 
 def _uses(value: Any) -> Any:
     words = isinstance(value, list) and all(isinstance(one, str) and 0 < len(one) <= 64 for one in value)
-    return _checked(value, "a list of words", words)[:USES_LIMIT]
+    return _checked(value, "a list of strings", words)[:USES_LIMIT]
 
 
 FIELDS: dict[str, Callable[[Any], Any]] = {
@@ -104,11 +104,11 @@ FIELDS: dict[str, Callable[[Any], Any]] = {
 """Field of a report → its reader."""
 
 MARKS = ("phase", "step", "committed", "samples", "epoch", MARK)
-"""The fields whose change shows that the main thread goes on; a report may come from another thread."""
+"""Fields whose change proves progress of the main thread; a report may come from another thread."""
 
 
 class Progress:
-    """The latest of every field, the times of steps since the last beat, and when it last went on."""
+    """The latest value of every field, the step times since the last beat, and the time of the last progress."""
 
     def __init__(self, now: float) -> None:
         self._told: dict[str, Any] = {
@@ -125,24 +125,22 @@ class Progress:
 
     @property
     def saved(self) -> int | None:
-        """The step of the newest checkpoint that the training wrote; None when it wrote none."""
+        """The step of the newest checkpoint that the training wrote; None if it wrote none."""
         step = self._told["values"].get(SAVED)
         return int(step) if step is not None and 0 <= step < STEPS else None
 
     @property
     def collective(self) -> bool:
-        """Whether the main thread said to be inside a collective."""
+        """Whether the main thread reported to be inside a collective."""
         return bool(self._told["collective"])
 
     @property
     def usual_step(self) -> float:
-        """The median time of a step in seconds, 0 before the first."""
+        """The median step time in seconds, 0 before the first step."""
         return statistics.median(self._steps) if self._steps else 0.0
 
     def take(self, report: Mapping[str, Any], now: float) -> None:
-        """Believe a report of the child's. Raises Wrong, when the rest is believed, naming a field that makes no
-        sense.
-        """
+        """Accept a report of the child. Raises Wrong, which names an invalid field, after accepting the valid ones."""
         read: dict[str, Any] = {}
         wrong: Wrong | None = None
         for name in (one for one in FIELDS if one in report):
@@ -168,20 +166,20 @@ class Progress:
             self._went_on = now
 
     def goes_on(self, now: float) -> None:
-        """The main thread showed itself in another way: it stands at the barrier, or left it."""
+        """The main thread showed progress in another way: it reached the barrier, or left it."""
         self._went_on = now
 
     def silent(self, now: float) -> float:
-        """Seconds since the main thread last showed that it goes on."""
+        """Seconds since the last progress of the main thread."""
         return max(0.0, now - self._went_on)
 
     @property
     def step_s(self) -> float | None:
-        """The mean time of the steps since the last beat in seconds; None where there is none."""
+        """The mean step time since the last beat, in seconds; None if there was no step."""
         return _mean(self._since_beat["step_s"])
 
     def beat(self, now: float) -> dict[str, Any]:
-        """The training's part of a beat; means of times begin anew."""
+        """The training's part of a beat; resets the means of times."""
         means = {name: _mean(times) for name, times in self._since_beat.items()}
         for times in self._since_beat.values():
             times.clear()
@@ -190,6 +188,6 @@ class Progress:
 
 
 def _mean(times: list[tuple[float, int]]) -> float | None:
-    """Of all steps, from the mean of each report and its number of steps; None where there is none."""
+    """Mean over all steps, from the mean and the number of steps of each report; None if there was no step."""
     steps = sum(count for _, count in times)
     return sum(mean * count for mean, count in times) / steps if steps else None

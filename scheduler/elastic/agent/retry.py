@@ -1,9 +1,10 @@
-"""Trying again, without end, ever more slowly up to a second, and told once, not at every try; and calls in the background.
+"""Endless retries with pauses of up to a second, which log an outage once, not per try; and calls in the background.
 
-An outage of the master must not disturb a training, so nothing here gives up by itself; the caller says until when.
+An outage of the master must not disturb a training, so nothing here gives up by itself; the caller decides when to
+stop.
 
-A pod has a limit of processes, and threads count. Where none can be started the call waits for the agent's next look: an
-orderly leave that ended in a traceback instead would cost the job the steps since its last commit.
+A pod has a limit of processes, and threads count. If no thread can be started, the call waits for the agent's next
+check: an orderly leave that ended in a traceback instead would cost the job the steps since its last commit.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ Say = Callable[[str], None]
 Work = Callable[[], None]
 
 QUIET = 10.0
-"""Seconds between two losses of the master that are told."""
+"""Minimum seconds between two logged outages of the master."""
 
 
 class Backoff:
@@ -31,19 +32,19 @@ class Backoff:
         self._next = first
 
     def pause(self) -> float:
-        """How long to wait now."""
+        """Seconds to wait now; doubles the next pause."""
         now, self._next = self._next, min(2 * self._next, self._most)
         return now
 
     def reset(self) -> None:
-        """It went well: begin small again."""
+        """Start again with the first pause, after a success."""
         self._next = self._first
 
 
 class Outage:
-    """Tells when the master is lost, and when it is back; once each, whichever of the threads sees it first.
+    """Logs when the master is unavailable and when it is back, once for all threads.
 
-    A master that answers some calls and refuses others would be lost and back at every turn; so not more often than
+    A master that answers some calls and rejects others would alternate between both, so an outage is logged at most
     every `QUIET` seconds.
     """
 
@@ -59,7 +60,7 @@ class Outage:
             if self._since is not None or now - self._told < QUIET:
                 return
             self._since = self._told = now
-        self._say(f"the master does not answer as it should, trying on: {error}")
+        self._say(f"the master is unavailable, retrying: {error}")
 
     def went_well(self) -> None:
         if self._since is None:
@@ -67,17 +68,17 @@ class Outage:
         with self._lock:
             since, self._since = self._since, None
         if since is not None:
-            self._say(f"the master answers again, after {self._clock() - since:.1f} s")
+            self._say(f"the master answers again after {self._clock() - since:.1f} s")
 
 
-class Over(Exception):  # noqa: N818 - not an error: the time that was given is over
-    """The caller of `Patience.ask` said that it is enough."""
+class Over(Exception):  # noqa: N818 - not an error: the given time is over
+    """`enough` of `Patience.ask` returned True, or the agent ends."""
 
 
 class Patience:
-    """Repeats a call until it is answered: yes, or a no that will stay one (Refused is then raised).
+    """Repeats a call until it succeeds or is rejected permanently (then it raises Refused).
 
-    enough: asked before each try; True ends it with `Over`. stop: set when the agent ends, cuts pauses short.
+    enough: called before each try; True ends the call with `Over`. stop: set when the agent ends; it cuts pauses short.
     """
 
     def __init__(self, outage: Outage, stop: threading.Event) -> None:
@@ -89,9 +90,9 @@ class Patience:
         enough: Callable[[], bool] = lambda: False,
         final: frozenset[str] = frozenset(),
     ) -> T:
-        """The answer of `call`. Raises Refused when the master says no for good, Over when it is enough.
+        """The answer of `call`. Raises Refused if the master rejects it permanently, Over if `enough` returns True.
 
-        final: reasons that will stay what they are in this call, though others may ask again after such a status.
+        final: reasons that are permanent for this call, although other calls may retry after such a status.
         """
         backoff = Backoff()
         while not (enough() or self._stop.is_set()):
@@ -109,19 +110,19 @@ class Patience:
 
 
 class BackgroundCalls:
-    """Safe from any thread."""
+    """Calls in threads of their own. Thread-safe."""
 
     def __init__(self) -> None:
         self._kept: queue.SimpleQueue[tuple[str, Work]] = queue.SimpleQueue()
 
     def run(self, name: str, work: Work) -> None:
-        """Now, or as soon as there is a thread to be had."""
+        """Run the work now, or as soon as a thread can be started."""
         try:
             threading.Thread(target=work, name=name, daemon=True).start()
         except RuntimeError:
             self._kept.put((name, work))
 
     def again(self) -> None:
-        """Tries once more what found no thread."""
+        """Retry the calls for which no thread could be started."""
         for _ in range(self._kept.qsize()):
             self.run(*self._kept.get())

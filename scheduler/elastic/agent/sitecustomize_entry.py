@@ -1,8 +1,8 @@
 """The archive's `sitecustomize`: runs at the start of every Python that the training command starts.
 
-Lives here: the activation of `runtime`, the chain to a sitecustomize of the image's own, and the wish to end with the
-agent. Never here: anything that can fail the start of somebody else's interpreter, or that costs it more than a few
-milliseconds. In the archive this file lies at the top, beside `gangwright_agent`, hence the absolute names.
+Lives here: the activation of `runtime`, the chain to the image's own sitecustomize, and the request to end with the
+agent. Never here: anything that can break the start of an unrelated interpreter, or that costs it more than a few
+milliseconds. In the archive this file is at the top level, next to `gangwright_agent`, hence the absolute names.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ OURS = "GANGWRIGHT_PACK"
 
 
 def enter() -> None:
-    """What happens at the start of an interpreter below the agent."""
+    """Runs at the start of every interpreter below the agent."""
     try:
         _chain()
     finally:
@@ -28,7 +28,7 @@ def enter() -> None:
 
 
 def _chain() -> None:
-    """Run the sitecustomize that would have run without us, under its own name."""
+    """Run the sitecustomize that would have run without the agent, under its own name."""
     ours = os.environ.get(OURS, "")
     places = [place for place in sys.path if place != ours]
     found = PathFinder.find_spec("sitecustomize", places)

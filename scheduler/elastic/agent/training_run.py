@@ -1,7 +1,7 @@
-"""One run of the child, from its start to its end: its key, its place in the round, and how it goes.
+"""One run of the child, from its start to its end: its key, its place in the round, and its progress.
 
-A child that is started again is another incarnation with another key, so that nothing that was said to or by the one
-before can be taken for the new one's. Safe from any thread.
+A restarted child is another incarnation with another key, so that no message to or from the previous one is attributed
+to the new one. Thread-safe.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from .liveness import Sight
 from .progress_report import Progress
 
 KEYS_KEPT = 4096
-"""Values of the current round kept at hand: Horovod reads each of its peers' twice; six meshes of 512 members fit."""
+"""Maximum cached values of the current round: Horovod reads each peer's twice; six meshes of 512 members fit."""
 
 PLACES_KEPT = 4096
-"""Places of the current round at which the child listens: one for each peer, in two meshes."""
+"""Maximum addresses of the current round at which the child listens: one for each peer, in two meshes."""
 
 
 FINISH = 3600.0
-"""Seconds from the end of a training that its script may take without a sign of progress: for the last evaluation, or to
-export what was trained. Nobody waits for it any more; beyond an hour the process is more likely to hang at its exit.
+"""Seconds that a script may run after its training without a sign of progress, for the last evaluation or an export. No
+other worker waits for it any more. After more than an hour the process most likely hangs at its exit.
 """
 
 
 class TrainingRun:
-    """What is known about one run of the child."""
+    """State of one run of the child."""
 
     def __init__(
         self, number: int, clock: Callable[[], float] = time.monotonic, finish: float = FINISH
@@ -41,14 +41,14 @@ class TrainingRun:
         self.key = secrets.token_urlsafe(24)
         self.ended = False
         self.gone: str | None = None
-        """Why the child says that it goes, once it said so."""
+        """Why the child ends, once it reported that."""
         self._clock, self._finish = clock, finish
         self.entered = False
-        """It has begun as a worker, by `hvd.elastic.run` or our small API: no other child reports or meets others."""
+        """It has started as a worker, by `hvd.elastic.run` or the small API: no other child reports or meets others."""
         self.foreign: str | None = None
-        """What shows that its script is of another kind; None: nothing does."""
+        """Evidence that its script is not an elastic training; None: there is none."""
         self._well = False
-        """It has come to the end of its training."""
+        """It has completed its training."""
         self._lock = threading.Lock()
         self._assignment: Assignment | None = None
         self._values: dict[tuple[str, str], bytes] = {}
@@ -58,20 +58,20 @@ class TrainingRun:
         self._at_barrier = 0
         self._listens = False
         self.place: Mapping[str, Any] | None = None
-        """What its first round will be, as the master said last."""
+        """Its first round, as last reported by the master."""
         self.placed = threading.Event()
         """`place` is known."""
         self._heard = clock()
 
     @property
     def assignment(self) -> Assignment | None:
-        """The place in the round that this child was told last; None before the first."""
+        """The latest assignment of this child; None before the first."""
         with self._lock:
             return self._assignment
 
     @property
     def round(self) -> int:
-        """The round this child is in; 0 for a newcomer."""
+        """The round of this child; 0 for a newcomer."""
         with self._lock:
             return self._round()
 
@@ -85,24 +85,24 @@ class TrainingRun:
 
     @property
     def returned(self) -> bool:
-        """Whether its training function has returned, the last one of its script."""
+        """Whether the last training function of its script has returned."""
         with self._lock:
             return self._well and not (self._assignment and self._assignment.removed)
 
     @property
     def saves(self) -> bool:
-        """Whether it was told to save its state to disk before it goes."""
+        """Whether it must save its state to disk before it ends."""
         place = self.assignment
         return bool(place and place.checkpoint)
 
     @property
     def step_s(self) -> float | None:
-        """The mean time of its steps since the last beat in seconds; None where there is none."""
+        """The mean step time since the last beat, in seconds; None if there was no step."""
         with self._lock:
             return self._progress.step_s
 
     def assign(self, place: Assignment) -> None:
-        """The child is told this place. Values of the round before are forgotten."""
+        """The child receives this assignment. Values of the previous round are dropped."""
         with self._lock:
             if self._assignment is None or place.round != self._assignment.round:
                 self._values.clear()
@@ -110,25 +110,25 @@ class TrainingRun:
             self._assignment = place
 
     def keep(self, number: int, scope: str, key: str, value: bytes) -> None:
-        """Have a value at hand while the child is in round `number`; 0 when it is in none."""
+        """Cache a value while the child is in round `number`; 0: in no round."""
         with self._lock:
             if number == self._round() and len(self._values) < KEYS_KEPT:
                 self._values[scope, key] = value
 
     def kept(self, number: int, scope: str, key: str) -> bytes | None:
-        """A value at hand, of this round alone."""
+        """A cached value of this round."""
         with self._lock:
             return self._values.get((scope, key)) if number == self._round() else None
 
     def listens_at(self, number: int, places: Iterable[Place]) -> None:
-        """The child laid down in round `number` that it listens there for its peers."""
+        """The child published in round `number` the addresses at which it listens for its peers."""
         with self._lock:
             if self._assignment is not None and number == self._assignment.round:
                 self._places = [*self._places, *places][:PLACES_KEPT]
 
     def heard(self, number: int, place: Mapping[str, Any] | None, broken: int) -> tuple[Place, ...]:
-        """A beat of process `number` was answered: with what the child's first round will be, where the master knows
-        and has not said so before. Where the child may wait for peers that have died.
+        """A beat of process `number` was answered, with the child's first round if the master knows it and has not
+        reported it before. Returns the addresses at which the child may wait for peers that have died.
         """
         if number == self.number and place is not None:
             self.place = place
@@ -136,37 +136,37 @@ class TrainingRun:
         return self.awaits(broken)
 
     def awaits(self, number: int) -> tuple[Place, ...]:
-        """Where the child may wait for peers, if it is in round `number` and has not said that it trains."""
+        """Addresses at which the child may wait for peers, if it is in round `number` and does not train yet."""
         with self._lock:
             inside = self._assignment is not None and number == self._assignment.round
             waits = inside and not self._at_barrier and self._progress.phase != "Training"
             return tuple(self._places) if waits else ()
 
     def lets_in(self, door: str | None) -> bool:
-        """Whether this key may read and write values; nobody may without one."""
+        """Whether this key allows reading and writing values. None never does."""
         return door is not None and hmac.compare_digest(door, self.key)
 
     def goes(self, why: str, *, well: bool) -> None:
-        """The child says that its training is over; `well`: it came to its end, or the job does without it."""
+        """The child reports that its training is over; `well`: it is complete, or the job continues without it."""
         with self._lock:
             self.gone, self._well = why, well
 
     def shows(self, foreign: str) -> bool:
-        """A process of the child is of another kind, by this sign. False where an elastic training has begun."""
+        """Evidence that a process of the child is not an elastic training. False if an elastic training has begun."""
         with self._lock:
             if not self.entered:
                 self.foreign = foreign
             return not self.entered
 
     def take(self, report: Mapping[str, Any]) -> None:
-        """Believe the child's report. Raises progress.Wrong."""
+        """Accept the child's report. Raises progress_report.Wrong."""
         with self._lock:
             self._trains_again(setup=report.get("setup") is True)
             self._progress.take(report, self._clock())
 
     @contextmanager
     def asks(self) -> Iterator[None]:
-        """While a call of the child is answered: its threads are alive."""
+        """Context while a call of the child is answered: its threads are alive."""
         with self._lock:
             self._asking += 1
         try:
@@ -178,7 +178,9 @@ class TrainingRun:
 
     @contextmanager
     def at_barrier(self, *, setup: bool = False) -> Iterator[None]:
-        """While the child's main thread waits for its next place; that is no silence. setup: its script sets up."""
+        """Context while the child's main thread waits for its next place; this does not count as silence. setup: its
+        script is in its setup.
+        """
         with self._lock:
             self._trains_again(setup=setup)
             self._at_barrier += 1
@@ -191,18 +193,18 @@ class TrainingRun:
                 self._progress.goes_on(self._clock())
 
     def _trains_again(self, *, setup: bool) -> None:
-        """A child that reports or stands at the barrier trains, also when it went from a training before."""
+        """A child that reports or is at the barrier trains, also if it ended an earlier training."""
         self.gone, self._well = None, False
         self.entered = self.entered or not setup
         self.foreign = None if self.entered else self.foreign
 
     def listens(self) -> None:
-        """The child listens for announcements: until it says good-bye, one of its threads always asks."""
+        """The child listens for announcements: until it reports its end, one of its threads always sends requests."""
         with self._lock:
             self._listens = True
 
     def sight(self, *, stopped: bool) -> Sight:
-        """How the child looks to the watchdog. Who never listened is not unheard."""
+        """State of the child for the watchdog. A child that never listened does not count as unheard."""
         with self._lock:
             now, progress = self._clock(), self._progress
             training = progress.phase == "Training" and self.gone is None
@@ -217,20 +219,20 @@ class TrainingRun:
             )
 
     def _silence(self, now: float) -> float:
-        """Seconds without progress that count: none at the barrier, and after the training's end only those beyond what
-        a script may take there.
+        """Seconds without progress that count: 0 at the barrier; after the training's end only those beyond the time
+        that a script may take there.
         """
         allowed = self._finish if self._well else 0.0
         return 0.0 if self._at_barrier else max(0.0, self._progress.silent(now) - allowed)
 
     @property
     def newcomer(self) -> bool:
-        """Whether nobody counts on this child yet: in no round, and not at the barrier."""
+        """Whether no other worker depends on this child yet: it is in no round, and not at the barrier."""
         with self._lock:
             return self._assignment is None and not self._at_barrier
 
     def end(self) -> dict[str, Any]:
-        """This child's part of the report of its end."""
+        """This child's part of the exit report."""
         return {
             "checkpoint_step": self._progress.saved,
             "returned": self.returned,

@@ -1,8 +1,7 @@
-"""An elastic job as values: what a user wants of it (`Spec`), and what the master says of it (`Status`).
+"""An elastic job as values: what the user requests (`Spec`) and what the master reports (`Status`).
 
-Lives here: fields, bounds, defaults, and the way from and to the API object, with the name of every field that is wrong.
-Never here: what follows from them; that is `scheduler.elastic.reconciler`'s and `scheduler.elastic.sizing`'s. No I/O,
-no clock.
+Lives here: fields, bounds, defaults, and the conversion from and to the API object, which names every wrong field.
+Never here: their consequences; see `scheduler.elastic.reconciler` and `scheduler.elastic.sizing`. No I/O, no clock.
 """
 
 from scheduler.elastic.job.spec import (

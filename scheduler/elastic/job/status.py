@@ -1,8 +1,8 @@
-"""What the master says of a job: the status of an ElasticJob, as frozen values.
+"""The status of an ElasticJob, as frozen values.
 
-Lives here: the fields, in the words of Kubernetes. Never here: how they are arrived at
-(`scheduler.elastic.reconciler`). Everything that a restarted master needs stands here or on the pods: the round, who is
-in it by rank and what they were told (`Round`), the nodes that failed, the restarts so far. Times are seconds since the
+Lives here: the fields, in the vocabulary of Kubernetes. Never here: how they are computed
+(`scheduler.elastic.reconciler`). The status and the pods hold everything that a restarted master needs: the round, its
+members by rank and their assignment (`Round`), the failed nodes, the number of restarts. Times are seconds since the
 epoch here, and RFC 3339 on the wire.
 """
 
@@ -13,29 +13,29 @@ from msgspec import Struct, field
 
 
 class Phase(StrEnum):
-    """Where the job is in its life."""
+    """Phase of a job."""
 
     QUEUED = "Queued"
-    """Fewer workers than the quorum: those that train wait with their state, the missing ones wait for seats."""
+    """Fewer workers than the quorum: existing members wait with their state, missing ones wait for nodes."""
     STARTING = "Starting"
-    """The quorum has its seats; no round has begun."""
+    """The quorum has its nodes; no round has begun."""
     RUNNING = "Running"
     RESIZING = "Resizing"
-    """Members are at, or on their way to, the barrier."""
+    """Members are at the barrier, or on their way to it."""
     SUSPENDING = "Suspending"
     SUSPENDED = "Suspended"
     FINISHING = "Finishing"
-    """A member ended well; the others are about to."""
+    """A member ended successfully; the others are about to."""
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
 
 
 OVER: Final = frozenset({Phase.SUCCEEDED, Phase.FAILED})
-"""Phases that last without end."""
+"""Final phases."""
 
 
 class WorkerPhase(StrEnum):
-    """Where a worker is in its life."""
+    """Phase of a worker."""
 
     GATED = "Gated"
     STARTING = "Starting"
@@ -58,7 +58,7 @@ class Condition(Struct, frozen=True, rename="camel"):
 
 
 class Member(Struct, frozen=True, rename="camel", kw_only=True):
-    """A worker, whether it trains yet or not."""
+    """A worker, including one that does not train yet."""
 
     name: str
     uid: str
@@ -72,19 +72,19 @@ class Member(Struct, frozen=True, rename="camel", kw_only=True):
     step_seconds: float | None = None
     compute_seconds: float | None = None
     reason: str = ""
-    """What it waits for, or why it goes."""
+    """What the worker waits for, or why it leaves."""
 
 
 class BatchSeen(Struct, frozen=True, rename="camel"):
-    """The effective batch: what the script was seen to take over."""
+    """The effective batch, as far as the script uses it."""
 
     mode: str
     global_: int | None = field(name="global", default=None)
-    """None: the script keeps its own, or has taken no step yet."""
+    """None: the script keeps its own batch, or has taken no step yet."""
     local: int | None = None
-    """Of rank 0, the largest."""
+    """Samples per step of rank 0, which has the largest share."""
     learning_rate_scale: float | None = None
-    """As `global_`."""
+    """None: as for `global_`."""
 
 
 class Resize(Struct, frozen=True, rename="camel", kw_only=True):
@@ -98,14 +98,14 @@ class Resize(Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class Checkpoint(Struct, frozen=True, rename="camel"):
-    """Where the job's newest checkpoint is, and of which step, as far as workers told the master."""
+    """Path and step of the job's newest checkpoint, as far as workers reported one."""
 
     path: str = ""
     step: int = 0
 
 
 class Seat(Struct, frozen=True):
-    """Somebody in a round."""
+    """A worker in a round."""
 
     uid: str
     name: str
@@ -113,25 +113,25 @@ class Seat(Struct, frozen=True):
 
 
 class Round(Struct, frozen=True, rename="camel", kw_only=True):
-    """A round as it was decided: all assignments of it follow from this, before and after a restart of the master."""
+    """A round as it was decided. All its assignments follow from this, before and after a restart of the master."""
 
     number: int = 0
     cause: str = ""
     ring: tuple[Seat, ...] = ()
-    """Its members, by rank. Empty: nobody trains in it."""
+    """Its members, by rank. Empty: no worker trains in it."""
     leaving: tuple[Seat, ...] = ()
-    """Who was told to leave with it."""
+    """Workers that leave with this round."""
     holding: tuple[Seat, ...] = ()
-    """Who stays at the barrier with the state of an earlier round."""
+    """Workers that stay at the barrier with the state of an earlier round."""
     saver: str | None = None
-    """The uid that saves to disk."""
+    """The uid of the worker that saves to disk."""
     sync: bool = False
     setup: bool = False
-    """Its members meet for what their script exchanges while it sets up; they do not train in it."""
+    """Its members meet only for the collectives of their script's setup; they do not train in it."""
     restore: str | None = None
     samples: int = 0
     step: int = 0
-    """The newest step among those who met."""
+    """The newest step among the members that met."""
     epoch: float = 0.0
     env: dict[str, str] = {}
     batch_mode: str = "capped"
@@ -140,11 +140,11 @@ class Round(Struct, frozen=True, rename="camel", kw_only=True):
     ramp_steps: int = 0
     lr_scale: float = 1.0
     stage: int = -1
-    """Index of the schedule's entry that it obeys; −1 without."""
+    """Index of the schedule's entry that applies; −1: none."""
 
 
 class Barred(Struct, frozen=True, rename="camel"):
-    """A node that new workers avoid."""
+    """A node that is excluded for new workers."""
 
     node: str
     failures: int
@@ -153,7 +153,7 @@ class Barred(Struct, frozen=True, rename="camel"):
 
 
 class Next(Struct, frozen=True, rename="camel"):
-    """The next change that is planned already."""
+    """The next planned change."""
 
     workers: int | None = None
     epoch: float | None = None
@@ -162,11 +162,11 @@ class Next(Struct, frozen=True, rename="camel"):
 
 
 class Status(Struct, frozen=True, rename="camel", kw_only=True):
-    """The whole of it."""
+    """The whole status."""
 
     phase: Phase = Phase.QUEUED
     reason: str = ""
-    """In a sentence: who or what is being waited for, by name; else why this size."""
+    """Sentence that names what the job waits for, else why it has this size."""
     conditions: tuple[Condition, ...] = ()
     round: int = 0
     workers: int = 0
@@ -184,13 +184,13 @@ class Status(Struct, frozen=True, rename="camel", kw_only=True):
     observed_generation: int = 0
     values: dict[str, float] = {}
     uses: tuple[str, ...] | None = None
-    """What the script was seen to ask for (`batch`, `rate`) and to tell (`epoch`). None: it is not known."""
+    """What the script reads (`batch`, `rate`) and reports (`epoch`). None: unknown."""
     assignment: Round | None = None
     """The round as decided; `round` is its number."""
     barred: tuple[Barred, ...] = ()
     template: dict[str, Any] | None = None
-    """What workers are made from while `spec.template` is another; None: from that, or it is too long to be kept."""
+    """Template of new workers while `spec.template` differs. None: `spec.template`, or it is too long to keep."""
     retired: int | None = None
-    """Workers up to this number were made from a template that is no longer in force, and begin nothing."""
+    """Workers up to this number were created from an outdated template, and begin nothing."""
     started_at: float | None = None
-    """When the first round was published."""
+    """Time at which the first round was published."""

@@ -1,7 +1,7 @@
-"""A job's status between its values and the JSON of the API server.
+"""Conversion of a job's status between its values and the JSON of the API server.
 
-Lives here: spellings: camelCase, times as RFC 3339, a condition's status as a word; and the form in which a spec, or a
-part of one, is kept in a status. Never here: what any of it means, or why it is kept (`controller.decode`,
+Lives here: spellings (camelCase, times as RFC 3339, a condition's status as a word), and the form in which a status
+keeps a spec or a part of one. Never here: what any of it means, or why it is kept (`controller.decode`,
 `reconciler.template_revision`).
 """
 
@@ -17,46 +17,46 @@ T = TypeVar("T")
 
 _TIMES: Final = frozenset({"lastTransitionTime", "at", "until", "startedAt"})
 _NAMED_BY_PEOPLE: Final = frozenset({"values", "env"})
-"""Maps whose keys are anybody's: there no name means anything to us."""
+"""Maps whose keys users choose: their names have no meaning here."""
 _CONDITIONS: Final = "conditions"
 
 _TEMPLATE: Final = "template"
-"""The template that is kept: as it was written, too."""
+"""The kept template, also stored as written."""
 
 ACCEPTED: Final = "accepted"
-"""Where the spec stands that the job goes by: as it was written, so no spelling of ours applies inside."""
+"""Field of the spec that the job uses. It is stored as written, so no conversion applies inside."""
 
 LONGEST_COPY: Final = 1 << 18
-"""Bytes of a spec that is kept a second time in its object, of which etcd takes 1.5 MB; a long one has thousands."""
+"""Maximum bytes of the copy of a spec in its object, of which etcd takes 1.5 MB. A long spec has thousands."""
 
 
-class UnreadableStatus(ValueError):  # noqa: N818 - a state of the object, that somebody else may end
-    """A status stands that we cannot read: a newer master's, or a stranger's. What it is that we cannot read."""
+class UnreadableStatus(ValueError):  # noqa: N818 - a state of the object, which another writer may end
+    """The object has a status that cannot be read, from a newer master or a foreign writer. The text says why."""
 
 
 def encode_status(status: Status, accepted: Any = None) -> dict[str, Any]:
-    """The whole status as JSON, to replace the one that stands. Fields without a value are left out.
+    """The whole status as JSON, to replace the stored one. Fields without a value are omitted.
 
-    accepted: the last spec that was accepted, as it was written.
+    accepted: the last accepted spec, as written.
     """
     encoded: dict[str, Any] = _outward(msgspec.to_builtins(status))
     return encoded if accepted is None else {**encoded, ACCEPTED: accepted}
 
 
 def accepted_spec(raw: Any) -> Any:
-    """The spec in a status that was accepted last, as it was written; None without one."""
+    """The last accepted spec in a status, as written; None if there is none."""
     return raw.get(ACCEPTED) if isinstance(raw, dict) else None
 
 
 def accepted_template(raw: Any) -> dict[str, Any] | None:
-    """The template of that spec; None where there is none."""
+    """The template of that spec; None if there is none."""
     spec = accepted_spec(raw)
     found = spec.get("template") if isinstance(spec, dict) else None
     return found if isinstance(found, dict) else None
 
 
 def decode_status(raw: Any) -> Status | None:
-    """The status as values; None when there is none. Raises UnreadableStatus."""
+    """The status as values; None if there is none. Raises UnreadableStatus."""
     if raw is None or raw == {}:
         return None
     ours = {name: one for name, one in raw.items() if name != ACCEPTED} if isinstance(raw, dict) else raw
@@ -67,7 +67,7 @@ def decode_status(raw: Any) -> Status | None:
 
 
 def readable(raw: Any) -> bool:
-    """Whether it is a status of ours, or none."""
+    """Whether the status can be read, or is empty."""
     try:
         decode_status(raw)
     except UnreadableStatus:
@@ -117,12 +117,12 @@ def _inward(value: Any, field: str = "") -> Any:
 
 
 def _rfc3339(seconds: float) -> str:
-    """With thousandths only where there are some."""
+    """With milliseconds only if they are not 0."""
     return times.rfc3339(seconds, "milliseconds").replace(".000Z", "Z")
 
 
 def copied(written: T) -> T | None:
-    """A spec as a status keeps it: without nulls. None where it is too long, or too deep."""
+    """A spec as a status keeps it, without nulls. None if it is too long or nested too deeply."""
     try:
         found = without_nulls(written)
         return found if len(msgspec.json.encode(found)) <= LONGEST_COPY else None
@@ -131,8 +131,8 @@ def copied(written: T) -> T | None:
 
 
 def without_nulls(node: Any) -> Any:
-    """A merge patch says with null that a field goes; a field without a value says no more than none. Raises
-    RecursionError.
+    """The node without nulls: in a merge patch a null deletes a field, and a null field means the same as no field.
+    Raises RecursionError.
     """
     if isinstance(node, dict):
         return {key: without_nulls(value) for key, value in node.items() if value is not None}

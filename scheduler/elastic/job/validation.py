@@ -1,9 +1,9 @@
-"""From the spec as it is written to a `Spec`, or to what is wrong with it.
+"""Converts a written spec to a `Spec`, or to a list of its errors.
 
-Lives here: the order of reading, what no field alone can be wrong in, and how many workers a round holds. Never here: the
-fields and their own bounds (`spec`). The API server has refused most mistakes before the master sees an object; `gangwright submit` reads a file
-before the API server does. Every wrong field is a problem of its own, so a manifest is corrected once. Nothing raises: a
-job that cannot be read is shown with its problems, and must not stop the others.
+Lives here: the order of reading, checks across fields, and the number of workers that a round holds. Never here: the
+fields and their own bounds (`spec`). The API server rejects most errors before the master sees an object;
+`gangwright submit` checks a file before the API server does. Every wrong field is a separate problem, so that you fix a
+manifest once. Nothing raises: a job that cannot be read is shown with its problems, and does not block other jobs.
 """
 
 import difflib
@@ -28,20 +28,20 @@ from scheduler.elastic.sizing import policy_parameters
 from scheduler.errors import SettingsError
 
 MOST_MEMBERS: Final = 170
-"""Workers of one job. Horovod connects all members of a round twice, at 136 bytes for each address that a member lays
-down: 272 × 170 × 169 bytes, with their keys just below the 8 MiB that `rendezvous.roundLimit` is at least.
+"""Maximum workers of one job. Horovod connects all members of a round twice, with 136 bytes for each address that a
+member publishes: 272 × 170 × 169 bytes, with their keys just below 8 MiB, the minimum of `rendezvous.roundLimit`.
 """
 
 
 class Sizing(Struct):
-    """`spec.sizing` as it is written; a `Spec` has the parameters of the policy instead."""
+    """`spec.sizing` as written; a `Spec` has the parameters of the policy instead."""
 
     policy: Annotated[str, one_of(policy_parameters.BY_NAME)] | None = None
     parameters: Object = {}
 
 
 def _types(kind: type[Struct], *other: str) -> dict[str, Any]:
-    """Field → type, but for the other fields."""
+    """Field → type, without the fields in `other`."""
     fields = msgspec.structs.fields(kind)
     return {one.encode_name: one.type for one in fields if one.name not in other}
 
@@ -50,14 +50,15 @@ FIELDS: Final[Mapping[type, Mapping[str, Any]]] = {
     Spec: {**_types(Spec, "policy", "parameters"), "sizing": Sizing},
     **{kind: _types(kind) for kind in (Batch, Checkpoint, Stage, Sizing)},
 }
-"""What is written of each object: field → type."""
+"""Fields of each object: field → type."""
 
 ROWS: Final = FIELDS[Spec]["schedule"]
 NEEDED: Final = frozenset({"minWorkers", "maxWorkers", "template", "epoch"})
+PER_WORKER: Final = "Set it to the samples per step of one worker"
 
 
 def decode_spec(raw: Any) -> tuple[Spec | None, tuple[Problem, ...]]:
-    """The spec, or None and what is wrong with it."""
+    """The spec, or None and its errors."""
     found: list[Problem] = []
     written = _object(Spec, raw, "spec", found)
     sizing = written.pop("sizing", {})
@@ -77,7 +78,7 @@ def decode_spec(raw: Any) -> tuple[Spec | None, tuple[Problem, ...]]:
 
 
 def lowered(written: Any) -> Any:
-    """A spec that an earlier version accepted: it took any number of workers, and went by what a round holds."""
+    """A spec that an earlier version accepted, with its workers capped to `MOST_MEMBERS`: it took any number."""
     spec = _capped(written, "maxWorkers")
     phases = spec.get("schedule") if isinstance(spec, dict) else None
     capped = [_capped(phase, "workers") for phase in phases] if isinstance(phases, list) else None
@@ -90,7 +91,7 @@ def _capped(node: Any, field: str) -> Any:
 
 
 def policy_of(spec: Mapping[str, Any]) -> str:
-    """The name of the policy: `schedule` when there are sizes in the schedule and none is named."""
+    """The name of the policy. Defaults to `schedule` if the schedule has sizes."""
     raw = spec.get("sizing")
     if isinstance(raw, dict) and isinstance(raw.get("policy"), str):
         return str(raw["policy"])
@@ -100,9 +101,9 @@ def policy_of(spec: Mapping[str, Any]) -> str:
 
 
 def _object(kind: type, raw: Any, place: str, found: list[Problem]) -> dict[str, Any]:
-    """The fields that are written and right; a null is no value. Durations are in seconds."""
+    """The valid fields; a null counts as unset. Durations are in seconds."""
     if not isinstance(raw, dict | None):
-        found.append(Problem.of(place, raw, "an object"))
+        found.append(Problem.of(place, raw, "must be an object"))
         return {}
     raw, known, right = raw or {}, FIELDS[kind], {}
     for name, type_ in known.items():
@@ -110,10 +111,10 @@ def _object(kind: type, raw: Any, place: str, found: list[Problem]) -> dict[str,
         if value is not None:
             right[name] = _value(type_, value, field, found)
         elif name in NEEDED:
-            found.append(Problem.of(field, None, f"is needed: {_meta(type_).description}"))
+            found.append(Problem.of(field, None, f"is required and {_meta(type_).description}"))
     for name in filter(lambda one: one not in known, raw):
         near = difflib.get_close_matches(str(name), known, n=1)
-        remedy = f"no such field; {f'is {near[0]} meant?' if near else 'leave it out'}"
+        remedy = f"unsupported field. {f'Did you mean {near[0]}?' if near else 'Remove it'}"
         found.append(Problem.of(f"{place}.{name}", raw[name], remedy))
     return right
 
@@ -134,41 +135,41 @@ def _value(kind: Any, written: Any, place: str, found: list[Problem]) -> Any:
 
 
 def _meta(kind: Any) -> Meta:
-    """What a type says of its values; that of `X | None` is that of X."""
+    """The metadata of a type; for `X | None`, those of X."""
     (meta,) = (one for part in (kind, *get_args(kind)) for one in getattr(part, "__metadata__", ()))
     found: Meta = meta
     return found
 
 
 def _conflicts(spec: Spec) -> Iterator[tuple[str, Any, str]]:
-    """Field, value and remedy of what no field alone can be wrong in."""
+    """Field, value and remedy of every conflict between fields."""
     if spec.max_workers > MOST_MEMBERS:
-        remedy = f"at most {MOST_MEMBERS}, the members that one round of the rendezvous holds; lower it"
+        remedy = f"must be at most {MOST_MEMBERS}, because one round of the rendezvous holds no more members"
         yield "maxWorkers", spec.max_workers, remedy
     if spec.max_workers < spec.min_workers:
-        yield "maxWorkers", spec.max_workers, f"at least minWorkers, which is {spec.min_workers}"
+        yield "maxWorkers", spec.max_workers, f"must be at least minWorkers ({spec.min_workers})"
     pod = spec.template.get("spec")
     containers = pod.get("containers") if isinstance(pod, dict) else None
     if not isinstance(containers, list) or not containers:
-        yield "template.spec.containers", containers, "a list of one container at least"
+        yield "template.spec.containers", containers, "must be a list of at least one container"
     batch, capped = spec.batch, spec.batch.mode is not BatchMode.PER_WORKER
     if batch.per_worker is None and batch.limit is not None:
-        yield "batch.perWorker", None, "needed beside batch.limit: the samples of one worker a step"
+        yield "batch.perWorker", None, f"is required with batch.limit. {PER_WORKER}"
     if batch.per_worker is None and batch.mode is BatchMode.FIXED:
-        yield "batch.perWorker", None, "needed with batch.mode fixed: the samples of one worker a step"
+        yield "batch.perWorker", None, f"is required with batch.mode fixed. {PER_WORKER}"
     if batch.limit is not None and batch.limit < spec.max_workers and capped:
-        yield "batch.limit", batch.limit, f"at least maxWorkers, which is {spec.max_workers}"
+        yield "batch.limit", batch.limit, f"must be at least maxWorkers ({spec.max_workers})"
     former = -math.inf
     for number, stage in enumerate(spec.schedule):
         field = f"schedule[{number}]"
         if stage.epoch <= former:
-            yield f"{field}.epoch", stage.epoch, f"later than the entry before it, {former:g}"
+            yield f"{field}.epoch", stage.epoch, f"must be greater than the previous epoch, {former:g}"
         former = stage.epoch
         if stage.workers is None:
             continue
         if not spec.min_workers <= stage.workers <= spec.max_workers:
-            bounds = f"{spec.min_workers} … {spec.max_workers}"
-            yield f"{field}.workers", stage.workers, f"from minWorkers to maxWorkers, {bounds}"
+            bounds = f"minWorkers ({spec.min_workers}) to maxWorkers ({spec.max_workers})"
+            yield f"{field}.workers", stage.workers, f"must be from {bounds}"
         if spec.policy != "schedule":
-            remedy = f"leave it out, or set sizing.policy to schedule; it is {spec.policy}"
+            remedy = f"requires sizing.policy schedule, not {spec.policy}. Remove it or change the policy"
             yield f"{field}.workers", stage.workers, remedy

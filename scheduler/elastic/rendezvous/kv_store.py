@@ -1,11 +1,12 @@
-"""The values that the members of a round exchange, such as where each listens.
+"""The values that the members of a round exchange, for example the addresses at which they listen.
 
-Lives here: one name space a job and round, so that nothing of one round is ever read in another; and the wait for a
-value that is not there yet. Never here: who may read it, or what a value means: it is bytes.
+Lives here: one namespace per job and round, so that no value of one round is read in another; and the wait for a value
+that does not exist yet. Never here: permission to read it, or its meaning: it is bytes.
 
-The newest round of each job is kept. A newer one ends it, for that is published when all members have left the one
-before. When all members have met, a round needs its values no more, and they are dropped. So are those of a job that is
-over, or has no members left. Each round has a bound, and all of them together: a value beyond is refused.
+The newest round of each job is kept. A newer round ends it, because it is published after all members have left the
+previous one. When all members have met, the values of a round are dropped, because they are no longer needed. So are
+the values of a job that is over or has no members left. Each round has a bound, and so have all rounds together: values
+beyond a bound are rejected.
 """
 
 import asyncio
@@ -17,7 +18,7 @@ from typing import Final
 from scheduler.elastic.rendezvous.worker_messages import Reason, Refused
 
 ENTRY: Final = 256
-"""Bytes that a value takes beside itself and its key: an entry of a table and two objects."""
+"""Bytes that a value takes in addition to itself and its key: a table entry and two objects."""
 
 
 def weight(key: str, value: bytes) -> int:
@@ -26,7 +27,7 @@ def weight(key: str, value: bytes) -> int:
 
 
 class Round:
-    """Values by key. keys, size: how many there may be, and how many bytes together."""
+    """Values by key. keys, size: maximum number of values, and of bytes in total."""
 
     def __init__(self, number: int, keys: int, size: int) -> None:
         self.number = number
@@ -41,7 +42,7 @@ class Round:
         return len(self._values)
 
     def growth(self, key: str, value: bytes) -> int:
-        """Bytes that the round would grow by. Raises Refused when it would have too many."""
+        """Bytes by which the round would grow. Raises Refused if that exceeds a bound."""
         old = self._values.get(key)
         grown = weight(key, value) - (weight(key, old) if old is not None else 0)
         if self.size + grown > self._most_size or (old is None and len(self._values) >= self._most_keys):
@@ -50,15 +51,15 @@ class Round:
         return grown
 
     def put(self, key: str, value: bytes) -> None:
-        """Set a value; a later one replaces it. Raises Refused when there are too many."""
+        """Set a value; a later one replaces it. Raises Refused if there are too many."""
         self.size += self.growth(key, value)
         self._values[key] = value
         for bell in self._awaited.pop(key, ()):
             bell.set()
 
     async def get(self, key: str, wait: float) -> bytes | None:
-        """The value as soon as it is there, None after `wait` seconds. Raises Refused when the round ends meanwhile, or
-        is broken and has no such value.
+        """The value as soon as it exists, None after `wait` seconds. Raises Refused if the round ends meanwhile, or is
+        broken and has no such value.
         """
         if key not in self._values and wait > 0 and not (self._over or self._broken):
             await self._until(key, wait)
@@ -66,13 +67,13 @@ class Round:
             raise _over()
         if self._broken and key not in self._values:
             raise Refused(
-                Reason.ROUND_OVER, "a member has ended before all had met: nobody meets in this round"
+                Reason.ROUND_OVER, "a member ended before all had met, so this round cannot complete"
             )
         return self._values.get(key)
 
     def beside(self, key: str, most: int, size: int) -> dict[str, bytes]:
-        """What is there of the `most` keys that follow this one by its last number, up to `size` bytes: `global/7` is
-        followed by `global/8`. Whoever asks for the address of one member asks for those of the others next.
+        """The existing values of the `most` keys that follow this one by its last number, up to `size` bytes:
+        `global/8` follows `global/7`. A member that reads the address of one member reads those of the others next.
         """
         stem = key.rstrip(string.digits)
         number = key[len(stem) :]
@@ -88,21 +89,21 @@ class Round:
         return found
 
     def meets(self) -> None:
-        """All members train in it: they need its values no more. A process set that is made later has its own."""
+        """All members train in it, so its values are no longer needed. A process set created later has its own."""
         self._met = True
         self._values.clear()
         self.size = 0
 
     def break_off(self) -> None:
-        """A member's process has ended. Where not all have met it never had come to the end of its `init`, for which it
-        needs every value there is; so no other member comes to the end of it, and none waits any longer.
+        """A member's process has ended. If not all members have met, it has not completed its `init`, which needs every
+        value. So no other member can complete its `init`, and their waits end.
         """
         if not self._met:
             self._broken = True
             self._wake_all()
 
     def close(self) -> None:
-        """Its values are gone, and no member waits any longer."""
+        """Delete its values, and end the waits of its members."""
         self._over = True
         self._values.clear()
         self.size = 0
@@ -128,12 +129,12 @@ class Round:
 
 def _over() -> Refused:
     return Refused(
-        Reason.ROUND_OVER, "the values of this round are gone: a newer one has begun, or the job is over"
+        Reason.ROUND_OVER, "the values of this round are deleted: a newer round has begun, or the job is over"
     )
 
 
 class Values:
-    """The newest round of each job. keys, size: bounds of each round. total: bytes of all of them together."""
+    """The newest round of each job. keys, size: bounds of each round. total: maximum bytes of all rounds together."""
 
     def __init__(self, *, keys: int, size: int, total: int) -> None:
         self._bounds = keys, size
@@ -141,7 +142,7 @@ class Values:
         self._newest: dict[str, Round] = {}
 
     def round(self, job: str, number: int) -> Round:
-        """A round's values; a round that is new ends the one before it. Raises Refused for one that has ended."""
+        """The values of a round; a new round ends the previous one. Raises Refused for a round that has ended."""
         found = self._newest.get(job)
         if found is not None and number < found.number:
             raise _over()
@@ -151,11 +152,11 @@ class Values:
         return found
 
     def put(self, job: str, number: int, key: str, value: bytes) -> None:
-        """Set a value of a round. Raises Refused when the round is over, or full, or all values take too much."""
+        """Set a value of a round. Raises Refused if the round is over or full, or if all values take too much."""
         room = self.round(job, number)
         if self.size + room.growth(key, value) > self._total:
-            bound = f"the values of all jobs take at most {self._total} bytes (rendezvous.valuesLimit)"
-            raise Refused(Reason.NO_ROOM, f"{bound}; try again when members of others have met")
+            bound = f"the values of all jobs may take at most {self._total} bytes (rendezvous.valuesLimit)"
+            raise Refused(Reason.NO_ROOM, f"{bound}. Try again when members of other jobs have met")
         room.put(key, value)
 
     def met(self, job: str, number: int) -> None:
@@ -169,7 +170,7 @@ class Values:
             self.round(job, number).break_off()
 
     def forget(self, job: str) -> None:
-        """The job is gone or over, or has no members left."""
+        """The job is deleted or over, or has no members left."""
         if job in self._newest:
             self._newest.pop(job).close()
 

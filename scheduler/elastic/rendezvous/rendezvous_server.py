@@ -1,7 +1,8 @@
 """The rendezvous as a whole: certificates, tokens, values and routes on one port.
 
-Lives here: how its parts are put together, and what surrounds every route: who asks, how long it may take, and one
-counter and one line a refusal. Never here: what a route answers. The master alone calls this, and provides the `WorkerService`.
+Lives here: the assembly of its parts, and what is common to all routes: authentication, a time limit, and a counter
+and a log line per rejection. Never here: the answer of a route. Only the master calls this, and provides the
+`WorkerService`.
 """
 
 import asyncio
@@ -32,7 +33,7 @@ from scheduler.settings import RendezvousServer
 from scheduler.telemetry.elastic_metrics import ElasticMetrics
 
 SPARE: Final = 15.0
-"""Seconds that a request may take beyond the wait that it asked for: its body, a review, the master."""
+"""Seconds that a request may take in addition to the wait that it requested: its body, a review, the master."""
 
 _log = structlog.get_logger("rendezvous")
 _CALLER: Final = web.RequestKey("caller", Caller)
@@ -40,10 +41,10 @@ _CALLER: Final = web.RequestKey("caller", Caller)
 
 @dataclass(frozen=True, slots=True)
 class Rendezvous:
-    """A rendezvous that is open.
+    """An open rendezvous.
 
-    address: what workers are told, `https://HOST:PORT`. port: where it listens. authority: the certificate, PEM, by
-    which workers check it. values: of the rounds of all jobs.
+    address: the URL that workers receive, `https://HOST:PORT`. port: the port on which it listens. authority: the CA
+    certificate, PEM, with which workers verify it. values: the values of the rounds of all jobs.
     """
 
     address: str
@@ -64,8 +65,9 @@ async def rendezvous(
 ) -> AsyncIterator[Rendezvous]:
     """Serve the workers while the context lasts.
 
-    calls: the API server. namespace: our own. clock: seconds since the epoch. Raises SettingsError when the address or
-    the certificates cannot be used, and KubeError when the Secret of the certificates can neither be read nor made.
+    calls: the API server. namespace: the namespace of the master. clock: seconds since the epoch. Raises SettingsError
+    if the address or the certificates cannot be used, and KubeError if the Secret of the certificates can neither be
+    read nor created.
     """
     tokens = Tokens(calls, settings, clock, lambda answer: metrics.token_reviews_total.labels(answer).inc())
     values = Values(keys=settings.keys, size=settings.round_limit, total=settings.values_limit)
@@ -81,15 +83,15 @@ async def rendezvous(
             async with asyncio.timeout(settings.wait + SPARE):
                 caller = request[_CALLER] = await authenticator.caller(request, clock())
                 authenticated(request)
-                # A body that is not read would be kept for as long as the question waits.
+                # An unread body would stay in memory while the request waits.
                 if request.method == "GET" and request.can_read_body:
-                    raise Refused(Reason.MALFORMED, "the body of a GET: leave it out")
+                    raise Refused(Reason.MALFORMED, "a GET must not have a body")
                 return await route.answer(counter, request, caller)
 
         return handle
 
     async def stop_waits(_app: web.Application) -> None:
-        waits.close()  # else a stop would wait for them
+        waits.close()  # otherwise a shutdown would wait for them
 
     observe = observed(
         partial(_failed, metrics),
@@ -117,7 +119,7 @@ async def rendezvous(
                 ends=ends,
             ) as port,
         ):
-            with suppress(ValueError):  # of a kind that workers may read and we cannot
+            with suppress(ValueError):  # of a kind that only workers can read
                 ends.labels("rendezvous", "ca").set(first_end(authority.encode()))
             yield Rendezvous(url(settings.names[0], port, tls=True), port, authority, values)
     finally:
@@ -128,7 +130,7 @@ async def rendezvous(
 async def _files(
     settings: RendezvousServer, calls: Calls, namespace: str, clock: Callable[[], float]
 ) -> AsyncIterator[tuple[Files, str]]:
-    """The configured certificate, else one that is kept in the Secret of the settings; and its authority, PEM."""
+    """The configured certificate, else the one in the Secret of the settings; and its CA, PEM."""
     if settings.cert:
         yield Files(settings.cert, settings.key, None), _authority(settings.ca)
         return
@@ -143,12 +145,12 @@ def _authority(place: str) -> str:
     except (OSError, ValueError) as error:
         raise SettingsError("rendezvous.ca", place, unusable(error)) from None
     if "BEGIN CERTIFICATE" not in text:
-        raise SettingsError("rendezvous.ca", place, "must hold a certificate, PEM")
+        raise SettingsError("rendezvous.ca", place, "must contain a PEM certificate")
     return text
 
 
 def _failed(metrics: ElasticMetrics, request: web.Request, error: Exception) -> Failed:
-    """The answer; one line, without the message, which may show what was sent."""
+    """The answer. Logs one line, without the message, which may contain what the worker sent."""
     refused = _refused(error)
     reason, route = refused.reason, route_of(request)
     if reason not in ORDINARY:
@@ -156,7 +158,7 @@ def _failed(metrics: ElasticMetrics, request: web.Request, error: Exception) -> 
         caller = request.get(_CALLER)
         pod = f"{caller.worker.job} {caller.pod}" if caller else ""
         kind = (route, reason.value)
-        _log.warning("refused", route=route, reason=reason.value, pod=pod, peer=request.remote, kind=kind)
+        _log.warning("rejected", route=route, reason=reason.value, pod=pod, peer=request.remote, kind=kind)
     body = encode({"error": Failure(reason.value, str(refused))})
     return Failed(refused.status, body, refused.headers)
 
@@ -166,11 +168,11 @@ def _refused(error: Exception) -> Refused:
         case Refused():
             return error
         case TimeoutError():
-            return Refused(Reason.SLOW, "there was no answer in time; try again in a moment")
+            return Refused(Reason.SLOW, "no answer in time. Try again in a moment")
         case web.HTTPNotFound():
-            return Refused(Reason.NO_PATH, "no such path")
+            return Refused(Reason.NO_PATH, "path not found")
         case web.HTTPMethodNotAllowed():
-            return Refused(Reason.NO_METHOD, f"allowed here: {', '.join(sorted(error.allowed_methods))}")
+            return Refused(Reason.NO_METHOD, f"allowed methods: {', '.join(sorted(error.allowed_methods))}")
         case web.HTTPException():
             return Refused(Reason.MALFORMED, error.reason)
         case _:

@@ -1,12 +1,13 @@
-"""Which pod a token belongs to: the API server's word, remembered for a while.
+"""Which pod a token belongs to: the API server's review, cached for a while.
 
-Lives here: what a review of a token says, and how long it counts. Never here: whether that pod is a worker; the master
-knows. Tokens are known by their hash alone, and no text of ours holds one.
+Lives here: the result of a token review, and how long it is valid. Never here: whether that pod is a worker; the master
+knows that. Tokens are stored only as hashes, and no text contains one.
 
-A yes is asked for again in the background when half its time is over, so that a beat never waits for a review. While
-tokens are not reviewed (an admission or authentication webhook that is down; without any answer of the API server the
-Lease ends too, and nobody is heard until it is back), whom it believed is believed further, up to a limit and to the
-token's own end: else a minute of that would silence every worker. Nobody new is let in meanwhile.
+A positive result is renewed in the background after half its validity, so that a beat never waits for a review. If
+token reviews fail, cached positive results stay valid up to a limit and up to the token's own expiry: otherwise one
+minute without reviews would silence every worker. New workers are rejected meanwhile. Reviews fail, for example, while
+an admission or authentication webhook is down. Without any answer of the API server the Lease expires too, and the
+master hears no worker until the API server is back.
 """
 
 import asyncio
@@ -31,28 +32,28 @@ POD_UID: Final = "authentication.kubernetes.io/pod-uid"
 ACCOUNT: Final = "system:serviceaccount:"
 
 KEPT: Final = 8192
-"""Tokens believed at a time; a worker has one, and a second while it is renewed."""
+"""Maximum number of accepted tokens; a worker has one, and a second while it is renewed."""
 
 REFUSED_KEPT: Final = 1024
-"""Tokens not believed; apart, so that a flood of them forgets no good one."""
+"""Maximum number of rejected tokens. Separate, so that a flood of them evicts no accepted token."""
 
 AT_ONCE: Final = 16
-"""Reviews under way at a time."""
+"""Maximum number of concurrent reviews."""
 
 PAUSE: Final = 1.0
-"""Seconds without a further question after the API server gave no answer."""
+"""Seconds until the next review after the API server gave no answer."""
 
 
 FAULTS: Final = {
-    Reason.TOKEN_EXPIRED: "the token has expired; read it anew from its file",
-    Reason.TOKEN_FOR_OTHERS: "the token must be made for the audience {audience}",
-    Reason.TOKEN_REFUSED: "the API server does not know this token for the audience {audience}",
-    Reason.NO_POD: "the token is bound to no pod; it must be the projected one of a worker's pod",
+    Reason.TOKEN_EXPIRED: "the token has expired. Read it again from its file",
+    Reason.TOKEN_FOR_OTHERS: "the token must be issued for the audience {audience}",
+    Reason.TOKEN_REFUSED: "the API server does not accept this token for the audience {audience}",
+    Reason.NO_POD: "the token is not bound to a pod. Use the projected token of a worker's pod",
 }
 
 
 class Holder(NamedTuple):
-    """The pod that a token was made for."""
+    """The pod that a token was issued for."""
 
     uid: str
     pod: str
@@ -60,14 +61,14 @@ class Holder(NamedTuple):
 
 
 class _Claims(Struct):
-    """What a token says of itself. Believed only where it refuses."""
+    """Claims of a token, unverified. They serve only to explain a rejection, and to limit a cached result."""
 
     exp: float = 0.0
     aud: list[str] | str = []
 
 
 class _Word(NamedTuple):
-    """What the API server said, when, and how long that may count: the holder, or what is wrong with the token."""
+    """A review: its time, its result (the holder, or what is wrong with the token), and the expiry of the token."""
 
     asked: float
     said: Holder | Reason
@@ -75,9 +76,9 @@ class _Word(NamedTuple):
 
 
 class Tokens:
-    """Asks the API server whose a token is.
+    """Asks the API server which pod a token belongs to.
 
-    told: hears of every review, `yes`, `no` or `away`.
+    told: called after every review with `yes`, `no` or `away`.
     """
 
     def __init__(
@@ -101,12 +102,12 @@ class Tokens:
         self._away_since = -math.inf
 
     def is_known(self, token: str) -> bool:
-        """Its review is remembered or under way: it costs the API server nothing."""
+        """Whether its review is cached or in progress, so that it costs the API server nothing."""
         name, words = _hashed(token), self._words
         return words.asked(name) or words.last_yes(name) is not None or words.known(name) is not None
 
     async def who(self, token: str) -> Holder:
-        """The pod that this token was made for. Raises Refused."""
+        """The pod that this token was issued for. Raises Refused."""
         name = _hashed(token)
         word = self._words.known(name)
         if word is None:
@@ -122,11 +123,11 @@ class Tokens:
         return word.said
 
     async def close(self) -> None:
-        """Give up the reviews under way."""
+        """Cancel the reviews in progress."""
         await self._words.close()
 
     async def _fresh(self, name: bytes, token: str) -> _Word:
-        """The API server's word of now; an older one where it has none to give."""
+        """The result of a new review; a cached one if the API server gives no answer."""
         try:
             if not self._words.asked(name) and not self._may_ask():
                 raise _away()
@@ -141,21 +142,21 @@ class Tokens:
         return self._clock() >= self._away_since + PAUSE
 
     async def _review(self, token: str) -> _Word:
-        """The API server's word. Raises Refused when there is none."""
+        """The API server's review. Raises Refused if there is none."""
         try:
             async with self._gate:
                 status = await token_status(self._calls, token, [self._settings.audience])
         except KubeError:
             self._away_since = self._clock()
             self._told("away")
-            raise _away() from None  # whatever the API server said of its trouble is not the worker's business
+            raise _away() from None  # the worker must not see the API server's error
         self._away_since = -math.inf
         word = self._word(status, token)
         self._told("yes" if isinstance(word.said, Holder) else "no")
         return word
 
     def _word(self, status: TokenStatus, token: str) -> _Word:
-        """A refusal names what is most likely wrong with the token, by what it says of itself."""
+        """The result of a review. A rejection names the most likely fault of the token, from its claims."""
         now, claims, audience = self._clock(), _claims(token), self._settings.audience
         if status.authenticated and audience in (status.audiences or ()):
             return _Word(now, _holder(status.user) or Reason.NO_POD, claims.exp)
@@ -172,7 +173,7 @@ def _hashed(token: str) -> bytes:
 
 
 def _holder(user: User) -> Holder | None:
-    """The pod of a token that is bound to one."""
+    """The pod to which a token is bound; None if it is bound to none."""
     extra = user.extra or {}
     names, uids = extra.get(POD_NAME) or [""], extra.get(POD_UID) or [""]
     namespace = user.username.removeprefix(ACCOUNT).partition(":")[0]
@@ -182,7 +183,7 @@ def _holder(user: User) -> Holder | None:
 
 
 def _claims(token: str) -> _Claims:
-    """The middle part of a JWT, unchecked; nothing where it is none."""
+    """The payload of a JWT, unverified; empty claims if the token is not a JWT."""
     try:
         part = token.split(".")[1]
         return msgspec.json.decode(base64.urlsafe_b64decode(f"{part}=="), type=_Claims)
@@ -191,4 +192,4 @@ def _claims(token: str) -> _Claims:
 
 
 def _away() -> Refused:
-    return Refused(Reason.AWAY, "the API server cannot be asked whose this token is; try again in a moment")
+    return Refused(Reason.AWAY, "the API server cannot review this token now. Try again in a moment")

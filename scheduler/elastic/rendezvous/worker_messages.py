@@ -1,9 +1,9 @@
-"""What workers send, decoded; what they are answered; and the closed list of refusals.
+"""Requests of workers, decoded; the answers; and the closed list of reasons for a rejection.
 
-Lives here: the answers as frozen structs, the text that says what is wrong with a body, and each reason with its HTTP
-status. Never here: the fields of what workers send, which are events of the reconciler (`job_events`), or what follows
-from them. Fields that are not declared are ignored, so an agent may be newer than its master. A reason is a metric's
-label, and the agent decides by it. The message is for people, and never logged: it may show what was sent.
+Lives here: the answers as frozen structs, the error text for an invalid body, and each reason with its HTTP status.
+Never here: the fields of requests, which are events of the reconciler (`job_events`), or their consequences. Undeclared
+fields are ignored, so an agent may be newer than its master. A reason is a metric label, and the agent decides by it.
+The message is for users and never logged, because it may contain what the worker sent.
 """
 
 import json
@@ -25,9 +25,9 @@ from scheduler.errors import GangwrightError, shortened
 
 
 class BeatAnswer(Struct, frozen=True, omit_defaults=True):
-    """round: the newest that is announced. abort: why the child is to be killed. interval: seconds to the next beat.
-    broken: a round of which a member has ended before all had met, so that none can meet in it; left out: none.
-    place: what its first round will be; left out: not known yet, or it is in one.
+    """round: the newest announced round. abort: why the child is to be killed. interval: seconds to the next beat.
+    broken: a round that cannot complete, because a member ended before all had met; omitted: none. place: the worker's
+    first round; omitted: not known yet, or the worker is in one.
     """
 
     round: int
@@ -38,7 +38,7 @@ class BeatAnswer(Struct, frozen=True, omit_defaults=True):
 
 
 class Announced(Struct, frozen=True):
-    """The newest round that is announced."""
+    """The newest announced round."""
 
     round: int
 
@@ -50,13 +50,13 @@ class Values(Struct, frozen=True):
 
 
 class ExitAnswer(Struct, frozen=True):
-    """Whether the child is to be started again."""
+    """Whether the child is to be restarted."""
 
     restart: bool
 
 
 class Failure(Struct, frozen=True):
-    """What stands where an answer would."""
+    """The error that replaces an answer."""
 
     reason: str
     message: str
@@ -72,7 +72,7 @@ NEEDED: Final[Mapping[type, frozenset[str]]] = {
     Leaving: frozenset({"why", "grace_s"}),
     Exited: frozenset({"why"}),
 }
-"""Fields without which a body says nothing; every other has its default."""
+"""Required fields of a body; every other field has a default."""
 encode: Final = msgspec.json.Encoder().encode
 
 CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -85,8 +85,8 @@ _STEP: Final = re.compile(r"\.(\w+)|\[(\d+)\]")
 
 
 def decoded(kind: type[S], uid: Uid, body: bytes) -> S:
-    """The body as this kind of event of the worker `uid`, whatever uid the body has. Raises Refused, whose text names
-    field, value and what would be right.
+    """The body as this kind of event of the worker `uid`; a uid in the body is ignored. Raises Refused, whose text
+    names the field, its value and the valid values.
     """
     try:
         found: S = DECODERS[kind].decode(body)
@@ -96,14 +96,14 @@ def decoded(kind: type[S], uid: Uid, body: bytes) -> S:
     except RecursionError:
         raise Refused(Reason.MALFORMED, "the body is nested too deeply") from None
     except ValueError as error:  # broken JSON, and bytes that are not UTF-8
-        raise Refused(Reason.MALFORMED, f"the body is no JSON: {shortened(str(error))}") from None
+        raise Refused(Reason.MALFORMED, f"the body is not valid JSON: {shortened(str(error))}") from None
     if missing:
-        raise Refused(Reason.INVALID, f"{min(missing)} = none: is needed")
+        raise Refused(Reason.INVALID, f"{min(missing)} = none: is required")
     return replace(found, uid=uid)
 
 
 def _explained(wrong: str, body: bytes) -> str:
-    """The decoder's text as one that begins with the field and the value that it speaks of."""
+    """The decoder's text, with the field and its value at the beginning."""
     said = _AT.fullmatch(wrong)
     path = (said and said["path"]) or ""
     text = said["wrong"] if said else wrong
@@ -116,19 +116,17 @@ def _explained(wrong: str, body: bytes) -> str:
 
 
 def _value(body: bytes, path: str) -> str:
-    """What stands there in the body, as far as the path leads and the body can be read."""
+    """The value at this path of the body, as far as the body can be read."""
     found: Any = ...
     with suppress(ValueError, RecursionError, KeyError, IndexError, TypeError):
-        found = json.loads(
-            body
-        )  # the decoder that refused the body refuses a number that is too large here, too
+        found = json.loads(body)  # this decoder rejects too large numbers, too
         for step in _STEP.finditer(path):
             found = found[step[1] or int(step[2])]
     return "…" if found is ... else repr(found)
 
 
 class Reason(StrEnum):
-    """In words of the wire, each with its HTTP status."""
+    """Wire values, each with its HTTP status."""
 
     status: int
 
@@ -167,16 +165,17 @@ class Reason(StrEnum):
 
 
 ORDINARY: Final = frozenset({Reason.NO_VALUE, Reason.ASKED_AGAIN})
-"""Answers of everyday life: they are neither counted among the refusals nor logged."""
+"""Expected answers, which are neither counted as rejections nor logged."""
 
 PAUSE: Final = 1.0
-"""Seconds after which to ask again, where the reason passes by itself."""
+"""Seconds until the next try, if the reason is temporary."""
 
 
-class Refused(GangwrightError):  # noqa: N818 - said so in HTTP too
-    """No answer. The message says what would be right; it goes to whoever asked. The master may raise it too.
+class Refused(GangwrightError):  # noqa: N818 - a rejection, not an exception of the program
+    """The request is rejected. The message goes to the worker and says how to fix the request. The master may raise it
+    too.
 
-    after: seconds after which it makes sense to ask again, None where it does not.
+    after: seconds after which a retry makes sense, None if it does not.
     """
 
     def __init__(self, reason: Reason, message: str, after: float | None = None) -> None:
@@ -187,6 +186,6 @@ class Refused(GangwrightError):  # noqa: N818 - said so in HTTP too
 
     @property
     def headers(self) -> dict[str, str]:
-        """What HTTP wants beside the status."""
+        """Response headers that the status requires."""
         found = {"WWW-Authenticate": 'Bearer realm="gangwright"'} if self.status == 401 else {}
         return found | ({"Retry-After": str(max(1, math.ceil(self.after)))} if self.after is not None else {})

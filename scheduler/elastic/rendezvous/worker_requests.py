@@ -1,6 +1,6 @@
-"""A request as it comes: who asks, its body, its words, and its wait for an answer, each within bounds.
+"""A request: its authentication, its body, its parameters and its wait for an answer, each within bounds.
 
-Lives here: everything between HTTP and a question to the master. Never here: an answer, or what is waited for.
+Lives here: everything between HTTP and a call of the master. Never here: an answer, or the event that a request awaits.
 """
 
 import asyncio
@@ -25,60 +25,60 @@ BODY_TIME: Final = 10.0
 """Seconds for a whole body, which is small."""
 
 BODIES: Final = 32 * 2**20
-"""Bytes of all bodies that are being read. One worker may hold a quarter, which is eight of the largest. It is more
-where `rendezvous.bodyLimit` is so large that a quarter would hold no body of that size."""
+"""Bytes of all bodies in progress. One worker may hold a quarter, which is eight of the largest. It is more if
+`rendezvous.bodyLimit` is so large that a quarter would not hold a body of that size."""
 
 STRANGERS_BURST, STRANGERS_RATE = 1024, 32
-"""Tokens not seen before, of one address: at once, and a second. Each costs the API server a review; behind one address
-may be a node whose pods have the host's network."""
+"""Unknown tokens of one address: burst, and rate per second. Each costs the API server a review. One address may be a
+node whose pods use the host's network."""
 
 WORKERS_BURST, WORKERS_RATE = 8192, 200
-"""Requests of one worker: at once, and a second. A mesh of a thousand asks for some thousands of values in one moment;
-then it is one beat a second. Without a bound one worker in a loop would hold up every job."""
+"""Requests of one worker: burst, and rate per second. A mesh of a thousand members reads some thousands of values at
+once; after that, a worker sends one beat per second. Without a bound one worker in a loop would delay every job."""
 
 LONGEST_WORD: Final = 256
-"""Characters of a scope or key; Horovod's are host names with a number."""
+"""Maximum characters of a scope or key; those of Horovod are host names with a number."""
 
 LARGEST_ROUND: Final = 2**53
 
 
 class Worker(NamedTuple):
-    """A live worker. job: `namespace/name`. rounds: the published ones of which it is a member, the newest included."""
+    """A live worker. job: `namespace/name`. rounds: published rounds of which it is a member, including the newest."""
 
     job: str
     rounds: frozenset[int]
 
 
 class WorkerService(Protocol):
-    """What the master does for the rendezvous. Every method may raise `Refused`.
+    """The interface of the master to the rendezvous. Every method may raise `Refused`.
 
-    A wait may be cancelled at any moment (the worker is gone, or asked again); what was told by then stays told.
+    A wait may be canceled at any time (the worker disconnected or asked again); reports received by then stay valid.
     """
 
     def worker(self, uid: str) -> Worker | None:
-        """The live worker whose pod this is; None for any other pod."""
+        """The live worker of this pod; None for any other pod."""
 
     async def beat(self, beat: Beat) -> BeatAnswer:
-        """Note the sign of life."""
+        """Record a heartbeat."""
 
     async def ready(self, arrived: Arrived, wait: float) -> Assignment | None:
-        """Note that it stands at the barrier. Its assignment as soon as there is one, None after `wait` seconds.
+        """Record that the worker is at the barrier. Its assignment as soon as it exists, None after `wait` seconds.
 
-        Asked again, the same assignment again.
+        A repeated call returns the same assignment.
         """
 
     async def announced(self, uid: str, known: int, wait: float) -> int:
-        """The newest round that is announced to it, as soon as it is beyond `known`, else after `wait` seconds."""
+        """The newest round announced to the worker, once it is greater than `known`, else after `wait` seconds."""
 
     async def leave(self, leaving: Leaving) -> None:
-        """Note that it goes: the next round is without it."""
+        """Record that the worker leaves: the next round excludes it."""
 
     async def exit(self, exited: Exited) -> bool:
-        """Note that its child ended; whether the child is to be started again."""
+        """Record that the worker's child ended; whether the child is to be restarted."""
 
 
 class Caller(NamedTuple):
-    """Who asks: the pod, and the worker that it is."""
+    """The pod that sent a request, and its worker."""
 
     uid: str
     pod: str
@@ -86,7 +86,7 @@ class Caller(NamedTuple):
 
 
 class Authenticator:
-    """Tells a worker from everybody else."""
+    """Authenticates workers."""
 
     def __init__(self, tokens: Tokens, service: WorkerService) -> None:
         self._tokens = tokens
@@ -95,23 +95,23 @@ class Authenticator:
         self._workers = Buckets(WORKERS_BURST, WORKERS_RATE)
 
     async def caller(self, request: web.Request, now: float) -> Caller:
-        """The worker that asks. Raises Refused for whoever is none."""
+        """The worker that sent the request. Raises Refused if the sender is not a worker."""
         try:
             word = token(request)
         except Unknown as error:
             raise Refused(Reason.NO_TOKEN, str(error)) from None
         if word is None:
-            wrong = "the projected token of the worker's pod is needed: Authorization: Bearer TOKEN"
+            wrong = "the projected token of the worker's pod is required: Authorization: Bearer TOKEN"
             raise Refused(Reason.NO_TOKEN, wrong)
         if not self._tokens.is_known(word):
             _take(self._strangers, request.remote or "", now, "too many unknown tokens from this address")
         uid, pod, namespace = await self._tokens.who(word)
-        _take(self._workers, uid, now, "too many requests of this worker")
+        _take(self._workers, uid, now, "too many requests from this worker")
         worker = self._service.worker(uid)
         if worker is None:
-            raise Refused(Reason.NO_WORKER, f"the pod {namespace}/{pod} is no worker of a job")
+            raise Refused(Reason.NO_WORKER, f"the pod {namespace}/{pod} is not a worker of a job")
         if worker.job.partition("/")[0] != namespace:
-            raise Refused(Reason.OTHER_NAMESPACE, "the token is of another namespace than the job")
+            raise Refused(Reason.OTHER_NAMESPACE, "the token and the job must be in the same namespace")
         return Caller(uid, pod, worker)
 
 
@@ -129,18 +129,18 @@ def member(caller: Caller, text: str) -> int:
         return number
     if number > max(rounds, default=0):
         raise Refused(Reason.ROUND_AHEAD, f"round {number} is not published to this worker")
-    raise Refused(Reason.NO_MEMBER, f"this worker is no member of round {number}")
+    raise Refused(Reason.NO_MEMBER, f"this worker is not a member of round {number}")
 
 
 def whole(name: str, text: str) -> int:
-    """A whole number of a path or query. Raises Refused."""
+    """An integer of a path or query. Raises Refused."""
     if not (text.isascii() and text.isdecimal() and len(text) < 17 and int(text) <= LARGEST_ROUND):
-        raise _invalid(name, text, f"must be a whole number from 0 to {LARGEST_ROUND}")
+        raise _invalid(name, text, f"must be an integer from 0 to {LARGEST_ROUND}")
     return int(text)
 
 
 def seconds(name: str, text: str, most: float) -> float:
-    """Seconds of a query, cut to what we wait at most. Raises Refused."""
+    """Seconds of a query, at most `most`. Raises Refused."""
     try:
         found = float(text)
     except ValueError:
@@ -165,7 +165,7 @@ async def body(bodies: Bodies, request: web.Request, limit: int, caller: Caller)
     except TooLarge:
         raise Refused(Reason.TOO_LARGE, f"the body must be at most {limit} bytes") from None
     except Crowded:
-        raise Refused(Reason.CROWDED, "too many large bodies are being read; try again in a moment") from None
+        raise Refused(Reason.CROWDED, "too many large bodies are being read. Try again in a moment") from None
     except TimeoutError:
         raise Refused(Reason.SLOW, f"the body took more than {BODY_TIME:g} s") from None
 
@@ -175,10 +175,10 @@ def _invalid(name: str, text: str, remedy: str) -> Refused:
 
 
 class Waits:
-    """Questions that wait for their answer: so many of one worker, and one of each kind.
+    """Requests that wait for their answer, bounded per worker, and one of each kind per worker.
 
-    A worker that asks the same again takes the place of its own earlier question, whose connection is most likely gone.
-    most: questions of one worker at a time.
+    A repeated request replaces the earlier one of the same worker, whose connection is most likely closed.
+    most: waiting requests of one worker.
     """
 
     def __init__(self, most: int) -> None:
@@ -191,15 +191,13 @@ class Waits:
         return sum(map(len, self._of.values()))
 
     async def answer(self, uid: str, what: Hashable, ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """The answer of `ask`. Raises Refused when there are too many, or when the worker asks the same again
-        meanwhile.
-        """
+        """The answer of `ask`. Raises Refused if there are too many, or if the worker repeats the request meanwhile."""
         if self._closed:
             raise _stopping()
         mine = self._of.setdefault(uid, {})
         earlier = mine.get(what)
         if earlier is None and len(mine) >= self._most:
-            raise Refused(Reason.TOO_MANY_WAITS, f"at most {self._most} questions of one worker may wait")
+            raise Refused(Reason.TOO_MANY_WAITS, f"at most {self._most} requests of one worker may wait")
         task = mine[what] = asyncio.create_task(ask())
         if earlier is not None:
             earlier.cancel()
@@ -210,7 +208,7 @@ class Waits:
                 raise _stopping() from None
             if mine.get(what) is not task:
                 raise Refused(
-                    Reason.ASKED_AGAIN, "the same was asked again, which is answered instead"
+                    Reason.ASKED_AGAIN, "a newer request of the same kind replaces this one"
                 ) from None
             raise
         finally:
@@ -221,7 +219,7 @@ class Waits:
         return found
 
     def close(self) -> None:
-        """Answer everybody at once that we stop; nobody waits any longer."""
+        """Answer all waiting requests immediately: the master is stopping."""
         self._closed = True
         for mine in self._of.values():
             for task in mine.values():
@@ -229,4 +227,4 @@ class Waits:
 
 
 def _stopping() -> Refused:
-    return Refused(Reason.STANDBY, "this master stops; ask the one that follows")
+    return Refused(Reason.STANDBY, "this master is stopping. Ask its successor")

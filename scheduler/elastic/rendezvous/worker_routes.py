@@ -1,11 +1,11 @@
-"""The routes of the rendezvous, as one table, and what each answers.
+"""The routes of the rendezvous, as one table, and the answer of each.
 
-Lives here: the way from a worker's request to the `WorkerService` or to the values of its round, and back. Never here: who the
-worker is (its `uid` was checked before), or what a value means.
+Lives here: the path from a worker's request to the `WorkerService` or to the values of its round, and back. Never here:
+authentication (the `uid` was checked before), or the meaning of a value.
 
-A value that begins like a pickle of protocols 2 to 5, bare or in base64, is refused. Nothing of ours writes one, so it is
-a mistake, and its writer is told at once. It is no filter against an attacker. What protects a worker is that nothing of
-ours unpickles.
+A value that begins like a pickle of protocols 2 to 5, bare or in base64, is rejected. Gangwright never writes one, so
+it is a mistake, and its writer learns of it immediately. It is not a filter against attackers. What protects a worker
+is that Gangwright never unpickles.
 """
 
 from collections.abc import Awaitable, Callable
@@ -25,17 +25,17 @@ PICKLES: Final = (
     *(bytes((0x80, protocol)) for protocol in range(2, 6)),
     *(f"gA{letter}".encode() for letter in "IJKLMNOPQRSTUVWX"),
 )
-"""How a pickle of protocols 2 to 5 begins, and how that looks in base64."""
+"""First bytes of a pickle of protocols 2 to 5, bare and in base64."""
 
 BYTES: Final = "application/octet-stream"
 
 BESIDE, BESIDE_SIZE = 256, 256 << 10
-"""Values that come along at the most, and bytes of them before base64: with the value that was asked for an answer stays
-well below the 1 MiB that an agent reads, and no question costs more look-ups than its answer is worth."""
+"""Maximum number of additional values in an answer, and their bytes before base64. With the requested value, an answer
+stays well below the 1 MiB that an agent reads, and no request costs more lookups than its answer is worth."""
 
 
 class WorkerRoutes:
-    """Where the workers' questions are answered."""
+    """Handlers of the workers' requests."""
 
     def __init__(
         self, service: WorkerService, values: Values, waits: Waits, bounds: RendezvousServer
@@ -66,9 +66,9 @@ class WorkerRoutes:
         number, key = _place(request, caller)
         value = await worker_requests.body(self._bodies, request, self._bounds.value_limit, caller)
         if value.startswith(PICKLES):
-            raise Refused(Reason.PICKLE, "the value begins as a pickle does, and none is taken here")
-        if self._service.worker(caller.uid) is None:  # while its body came
-            raise Refused(Reason.NO_WORKER, f"the pod {caller.pod} is no worker of a job any more")
+            raise Refused(Reason.PICKLE, "the value must not be a pickle")
+        if self._service.worker(caller.uid) is None:  # it ended while its body was read
+            raise Refused(Reason.NO_WORKER, f"the pod {caller.pod} is no longer a worker of a job")
         self._values.put(caller.worker.job, number, key, value)
         return web.Response(status=204)
 
@@ -103,7 +103,7 @@ class WorkerRoutes:
 
 
 class Route(NamedTuple):
-    """waits: its answer may take its time, so its duration says nothing."""
+    """waits: its answer may wait for an event, so its duration is not recorded."""
 
     method: str
     path: str
@@ -126,7 +126,7 @@ ROUTES: Final = (
 
 
 def _place(request: web.Request, caller: Caller) -> tuple[int, str]:
-    """The round and the key, scope and all, of a path."""
+    """The round and the key, including its scope, of a path."""
     place = request.match_info
     scope, key = worker_requests.word("scope", place["scope"]), worker_requests.word("key", place["key"])
     return worker_requests.member(caller, place["round"]), f"{scope}/{key}"

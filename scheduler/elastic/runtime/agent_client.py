@@ -1,8 +1,8 @@
-"""The agent beside this process, over HTTP on loopback: what the child asks, tells and waits for.
+"""Client of the agent, over HTTP on loopback: the child's requests, reports and waits.
 
-Every wait is in Python, where it may last as long as it must; Horovod's C++ is entered only when a round is complete,
-because whatever fails in there ends the process. The agent talks to the master; it may have to wait for a master that
-restarts, so an answer other than the expected one is asked for again, with growing pauses.
+Every wait is in Python, where its duration does not matter. Horovod's C++ is entered only when a round is complete,
+because any failure in there ends the process. The agent calls the master and may have to wait for its restart. So a
+request with an unexpected answer is repeated, with growing pauses.
 """
 
 from __future__ import annotations
@@ -18,22 +18,20 @@ from . import round_assignment
 from .runtime_errors import AnswerError, RoundOver
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
-"""Seconds between two tries: soon at first, since most pauses are a reconnect; never so long that a person would
-notice.
-"""
+"""Seconds between two tries: short at first, because most pauses are a reconnect, and never noticeably long."""
 
 LONG_POLL = 45.0
-"""Seconds a long poll may take: the master answers within 30, the rest is for the way."""
+"""Maximum seconds of a long poll: the master answers within 30, the rest is for transport."""
 
 OVER = 410
-"""The agent's answer where asking again will not help: the master has refused this value for good."""
+"""The agent's status if a retry cannot help: the master has rejected this value permanently."""
 
 BRIEF = 2.0
-"""Seconds for what is merely told."""
+"""Seconds for a report."""
 
 
 class Shim:
-    """Calls to the agent at `url` (`http://127.0.0.1:PORT`), each with the child's `key`; usable from any thread."""
+    """Calls to the agent at `url` (`http://127.0.0.1:PORT`), each with the child's `key`. Thread-safe."""
 
     def __init__(self, url: str, key: str) -> None:
         address = urlsplit(url)
@@ -42,22 +40,22 @@ class Shim:
         self._kept: list[http.client.HTTPConnection] = []
 
     def ready(self, body: Mapping[str, Any]) -> round_assignment.Assignment:
-        """Stands at the barrier until there is an assignment. Raises AnswerError when it is unreadable."""
+        """Waits at the barrier until there is an assignment. Raises AnswerError if it is invalid."""
         return round_assignment.decode(self._answer("POST", "/ready", json.dumps(body).encode()))
 
     def place(self) -> round_assignment.Place:
-        """The place that the first round will give this process, as soon as the agent knows. Raises AnswerError."""
+        """The place of this process in its first round, as soon as the agent knows it. Raises AnswerError."""
         return round_assignment.decode_place(self._answer("GET", "/place", None))
 
     def _answer(self, verb: str, path: str, body: bytes | None) -> bytes:
-        """What the agent says as soon as it knows. Raises AnswerError when it refuses the question."""
+        """The agent's answer, as soon as it has one. Raises AnswerError if it rejects the request."""
         pause = FIRST_PAUSE
         while True:
             status, answer = self._try(verb, path, body, LONG_POLL)
             if status == 200:
                 return answer
             if status == 400:
-                raise AnswerError(f"the agent refused {body!r}: {answer[:200].decode(errors='replace')}")
+                raise AnswerError(f"the agent rejected {body!r}: {answer[:200].decode(errors='replace')}")
             if status == 204:
                 pause = FIRST_PAUSE
             else:
@@ -65,7 +63,7 @@ class Shim:
                 pause = min(2 * pause, LONGEST_PAUSE)
 
     def announced(self, round_: int) -> int:
-        """The newest round that was announced, as soon as it is above `round_`, or after a while whatever it is."""
+        """The newest announced round, as soon as it is greater than `round_`, or after a bounded wait."""
         status, answer = self._try("GET", f"/announced?round={round_}", None, LONG_POLL)
         if status == 200:
             try:
@@ -76,10 +74,10 @@ class Shim:
         return round_
 
     def tell(self, path: str, body: Mapping[str, Any]) -> bool:
-        """Tells the agent something that nobody waits for; False when it did not get there.
+        """Sends a report that needs no answer; False if it did not arrive.
 
-        On a connection that is kept, for it is told all the time, and a new one costs the agent a thread. One that
-        was closed meanwhile says nothing about the agent.
+        It uses a kept connection, because reports are frequent and a new connection costs the agent a thread. If the
+        kept one was closed meanwhile, a new one is opened.
         """
         told = json.dumps(body).encode()
         with contextlib.suppress(OSError, http.client.HTTPException):
@@ -89,12 +87,12 @@ class Shim:
         return False
 
     def put(self, scope: str, key: str, value: Mapping[str, Any]) -> bool:
-        """Writes one value of the current round; False when it did not get there. Raises RoundOver."""
+        """Writes one value of the current round; False if it did not arrive. Raises RoundOver."""
         status, _ = self._value("PUT", scope, key, json.dumps(value).encode())
         return status in (200, 201, 204)
 
     def get(self, scope: str, key: str) -> dict[str, Any] | None:
-        """One value of the current round; None when it is not there (yet: the agent waits a while by itself). Raises
+        """One value of the current round; None if it does not exist yet (the agent itself waits a while). Raises
         RoundOver.
         """
         status, answer = self._value("GET", scope, key, None)
@@ -105,7 +103,7 @@ class Shim:
         return value if isinstance(value, dict) else None
 
     def close(self) -> None:
-        """Nothing is kept any more; what is told afterwards opens anew."""
+        """Closes the kept connections. Later reports open new ones."""
         with contextlib.suppress(IndexError):
             while True:
                 self._kept.pop().close()
@@ -117,7 +115,7 @@ class Shim:
         return status, answer
 
     def _told(self, connection: http.client.HTTPConnection, path: str, body: bytes) -> bool:
-        """Whether it got there; the connection is kept for the next one. Raises OSError, HTTPException."""
+        """Whether the report arrived; keeps the connection for the next one. Raises OSError, HTTPException."""
         status, _ = self._exchange(connection, "POST", path, body)
         self._kept.append(connection)
         return status in (200, 204)
@@ -126,7 +124,7 @@ class Shim:
         return http.client.HTTPConnection(self._host, self._port, timeout=patience)
 
     def _try(self, verb: str, path: str, body: bytes | None, patience: float) -> tuple[int, bytes]:
-        """(status, body) of one call; status 0 when there was no answer."""
+        """(status, body) of one call; status 0 if there was no answer."""
         connection = self._open(patience)
         with contextlib.closing(connection), contextlib.suppress(OSError, http.client.HTTPException):
             return self._exchange(connection, verb, path, body)
@@ -135,7 +133,7 @@ class Shim:
     def _exchange(
         self, connection: http.client.HTTPConnection, verb: str, path: str, body: bytes | None
     ) -> tuple[int, bytes]:
-        """(status, body) of one call; where it fails the connection is closed. Raises OSError, HTTPException."""
+        """(status, body) of one call; closes the connection on failure. Raises OSError, HTTPException."""
         try:
             connection.request(verb, path, body, self._headers)
             response = connection.getresponse()

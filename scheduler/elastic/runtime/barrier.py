@@ -1,13 +1,13 @@
-"""The last look before Horovod's `init`: everybody who belongs to the round is here, alive, with a state that fits.
+"""The last check before Horovod's `init`: all members of the round are here, alive, with a compatible state.
 
-From `init` on a missing member ends everybody (C++ aborts when it is told that the value it waits for will not come,
-when the connection it waits for comes and ends, or after the gloo timeout, which is five times as long for a
-connection), and a state that does not fit hangs everybody. So each member says through the round's key-value store that
-it stands at the door and what its state is made of; rank 0 hears all and says go, or names who does not fit. That keeps
-the time in which a death is expensive down to `init` itself (about 0.1 s). Whoever waits here waits in Python, and
-leaves as soon as a newer round is announced, or this one is over.
+From `init` on, a missing member ends all others, and an incompatible state hangs all of them. (C++ aborts when it
+learns that the value it waits for will not come, when the connection it waits for comes and ends, or after the gloo
+timeout, which is five times as long for a connection.) So each member publishes in the round's key-value store that it
+is at the barrier, and the composition of its state. Rank 0 reads all of them and says go, or names incompatible
+members. Thus a death is expensive only during `init` itself (about 0.1 s). A member waits here in Python, and leaves as
+soon as a newer round is announced, or this one is over.
 
-Two calls for a member, one per member and one more for rank 0: a few milliseconds.
+Two calls for a member; for rank 0 one per member and one more: a few milliseconds.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ from .round_assignment import Assignment
 from .runtime_errors import RoundOver, StateMismatch
 
 SCOPE = "doorstep"
-"""Where in the round's key-value store this is spoken of; Horovod's own scopes are `global`, `local_…`, `cross_…`."""
+"""The scope in the round's key-value store; Horovod's own scopes are `global`, `local_…`, `cross_…`."""
 
 PAUSE = 0.02
-"""Seconds before a value that is not there is asked for again (the agent itself waits before it says no)."""
+"""Seconds until a missing value is read again (the agent itself waits before it answers that it is missing)."""
 
 
 @dataclass(frozen=True)
 class Card:
-    """What a member shows: the digest of its state, and the state in words; and what rank 0 passes on to all."""
+    """What a member publishes: the digest of its state and its description; and what rank 0 passes on to all."""
 
     fingerprint: str
     state: str
     word: Mapping[str, Any] = field(default_factory=dict)
 
 
-class Overtaken(Exception):  # noqa: N818 - read as a word where it is caught
-    """A newer round is announced, this one is over, or a member was sent away: back to the barrier."""
+class Overtaken(Exception):  # noqa: N818 - a condition, not an error
+    """A newer round is announced, this one is over, or a member was rejected: back to the barrier."""
 
 
 def pass_through(
     shim: Shim, assignment: Assignment, card: Card, overtaken: Callable[[], bool]
 ) -> Mapping[str, Any]:
-    """Returns rank 0's word when all members may enter `init`.
+    """Returns rank 0's `word` when all members may enter `init`.
 
-    Raises Overtaken when this round will not be, StateMismatch when it is this worker that does not fit.
+    Raises Overtaken if this round does not begin, StateMismatch if this worker's state is incompatible.
     """
     if assignment.size == 1:
         return card.word
@@ -62,7 +62,7 @@ def _receive(door: _Door, assignment: Assignment, mine: Card) -> Mapping[str, An
         theirs = door.get(str(rank))
         if assignment.sync and theirs.get("fingerprint") != mine.fingerprint:
             refused[str(rank)] = str(theirs.get("state"))
-    door.look()  # rank 0 may have come late: from a checkpoint of minutes, and the others have left for a newer round
+    door.look()  # rank 0 may be late, after reading a checkpoint for minutes, and the others in a newer round
     shown = {"fingerprint": mine.fingerprint, "state": mine.state}
     door.put("go", {**shown, "refused": refused, "word": dict(mine.word)})
     if refused:
@@ -77,10 +77,10 @@ def _knock(door: _Door, assignment: Assignment, mine: Card) -> Mapping[str, Any]
     if str(assignment.rank) in refused:
         leader = assignment.members[0] if assignment.members else "rank 0"
         raise StateMismatch(
-            f"the state of this worker cannot be synchronised with that of {leader} in round {assignment.round}: "
+            f"the state of this worker cannot be synchronized with that of {leader} in round {assignment.round}: "
             f"here {mine.state} (fingerprint {mine.fingerprint}); there {heard.get('state')} "
-            f"(fingerprint {heard.get('fingerprint')}). Build the same model, and its optimizer, in every worker before "
-            "the state is made"
+            f"(fingerprint {heard.get('fingerprint')}). Build the same model and optimizer in every worker before "
+            "creating the state"
         )
     if refused:
         raise Overtaken
@@ -102,7 +102,7 @@ class _Door:
         return found
 
     def look(self) -> None:
-        """Raises Overtaken when a newer round is announced."""
+        """Raises Overtaken if a newer round is announced."""
         if self._overtaken():
             raise Overtaken
 

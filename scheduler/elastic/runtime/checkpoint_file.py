@@ -1,13 +1,13 @@
-"""A state on disk: one npz file, written beside its place and renamed, the older ones removed.
+"""A state on disk: one npz file, written to a temporary name and renamed; older files are removed.
 
-Each run of a job has a folder of its own in the folder that the job names, so that nothing an old run left there is
-ever taken for this one's, or makes it forget its own files. Files are numbered as they are written, and the last
-written is the newest, whatever its step: steps go back when a file is lost, and clocks of machines differ.
+Each run of a job has its own folder inside the folder that the job names, so that files of an old run are never used
+for this one, and do not make it delete its own files. Files are numbered in the order of writing, and the last one is
+the newest, regardless of its step: steps go back when a file is lost, and clocks of machines differ.
 
-numpy's format without pickle: a file that somebody else could write must not be able to run anything. The nest of the
-state is a JSON text inside the file (see `state_codec`); numbers that numpy has no type for (bfloat16) are kept as bytes
-beside the name of their type. The newest whole file is the checkpoint: a writer that dies leaves only an unfinished
-one, which nobody looks at and a later writer removes, and one that a disk has spoilt is passed over for the one before.
+The format is numpy's without pickle: a file from an untrusted writer must not be able to run code. The nested state is
+a JSON text inside the file (see `state_codec`). Numbers for which numpy has no type (bfloat16) are stored as bytes,
+with the name of their type. The newest complete file is the checkpoint. A writer that dies leaves only an unfinished
+file, which is ignored, and which a later writer removes. A corrupt file is skipped in favor of the previous one.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from .runtime_errors import CheckpointError
 from .training_progress import say
 
 KEPT = 2
-"""Files kept: the newest, and the one before in case the newest's disk block is bad."""
+"""Number of files kept: the newest, and the previous one in case the newest is corrupt."""
 
 NATIVE = "biufcSUMm"
-"""Kinds of types that numpy's format keeps as they are: numbers, texts, dates. Objects would need a pickle."""
+"""Kinds of types that numpy's format stores directly: numbers, strings, dates. Objects would need a pickle."""
 
 UNFINISHED, SUFFIX = ".unfinished-", ".npz"
 NAME = re.compile(r"(\d{6,})-step-(\d{12,})\.npz")
 
 ABANDONED = 3600.0
-"""Seconds since anything was written into an unfinished file, after which nobody does any more: its writer has died.
-Until then it may be another's, that waits for a slow disk.
+"""Seconds since the last write to an unfinished file after which its writer counts as dead. Until then it may belong to
+another writer that waits for a slow disk.
 """
 
 Content = Tuple[Mapping[str, Any], str, Mapping[str, Any]]
-"""Head, JSON text of the nest, arrays."""
+"""Header, JSON text of the nested state, arrays."""
 
 
 class Saved(NamedTuple):
@@ -51,13 +51,13 @@ class Saved(NamedTuple):
 
 
 def run_folder(folder: str, env: Mapping[str, str]) -> str:
-    """Where in `folder` this run's files are: by the job's uid, which no other job ever has, else by its name."""
+    """The folder of this run inside `folder`: named by the job's uid, which is unique, else by its name."""
     name = env.get("GANGWRIGHT_JOB_UID") or env.get("GANGWRIGHT_JOB") or "run"
     return str(Path(folder) / (re.sub(r"[^-\w.]", ".", name).lstrip(".") or "run"))
 
 
 def write(folder: str, step: int, head: Mapping[str, Any], text: str, arrays: Mapping[str, Any]) -> str:
-    """Writes the checkpoint of `step`, whole or not at all, and removes old ones. Raises CheckpointError."""
+    """Writes the checkpoint of `step` atomically, and removes old ones. Raises CheckpointError."""
     numpy = importlib.import_module("numpy")
     former = newest(folder)
     number = former.number + 1 if former else 1
@@ -85,9 +85,9 @@ def write(folder: str, step: int, head: Mapping[str, Any], text: str, arrays: Ma
 
 
 def read(path: str) -> Content | None:
-    """What is in a checkpoint file, or in the newest readable one of a folder; None when the folder has none.
+    """The content of a checkpoint file, or of the newest readable one of a folder; None if the folder has none.
 
-    Raises CheckpointError when what is there cannot be read.
+    Raises CheckpointError if no existing file can be read.
     """
     if path.endswith(SUFFIX):
         return _load(Path(path))
@@ -98,12 +98,12 @@ def read(path: str) -> Content | None:
         except CheckpointError as error:
             if place == len(found):
                 raise
-            say(f"{error}; the one before is taken")
+            say(f"{error}. Using the previous one")
     return None
 
 
 def newest(folder: str) -> Saved | None:
-    """The checkpoint that was written last in `folder`, if there is one. Raises CheckpointError."""
+    """The last written checkpoint in `folder`, if there is one. Raises CheckpointError."""
     found = _listed(folder)
     return found[-1] if found else None
 
@@ -116,26 +116,26 @@ def _load(place: Path) -> Content:
             arrays = {name: file[name] for name in file.files if name != "told"}
         types = head.pop("types")
         return head, head.pop("tree"), {name: _typed(one, types.get(name)) for name, one in arrays.items()}
-    except Exception as error:  # what a disk has spoilt may raise anything in zipfile, zlib and numpy
+    except Exception as error:  # a corrupt file may raise anything in zipfile, zlib and numpy
         said = str(error) or type(error).__name__
         raise CheckpointError(f"the checkpoint {place} cannot be read: {said}") from error
 
 
 def _listed(folder: str) -> list[Saved]:
-    """The files of a run, in the order in which they were written."""
+    """The files of a run, in the order of writing."""
     try:
         places = list(Path(folder).iterdir())
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise CheckpointError(f"the folder of checkpoints {folder} cannot be read: {error}") from error
+        raise CheckpointError(f"the checkpoint folder {folder} cannot be read: {error}") from error
     matches = [(NAME.fullmatch(place.name), place) for place in places]
     return sorted(Saved(int(match.group(1)), int(match.group(2)), place) for match, place in matches if match)
 
 
 def _keep_names(folder: str) -> None:
-    """Have the disk know the new name too, before anybody is told of the file: a node that loses power forgets it
-    else. Volumes that cannot do that for a folder do it by themselves, or not at all.
+    """Syncs the new name to disk before the file is reported: otherwise it is lost when the node loses power. Volumes
+    that cannot sync a folder do it implicitly, or not at all.
     """
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
@@ -152,7 +152,7 @@ def _forget_old(folder: str) -> None:
 
 
 def _forget_unfinished(folder: str, now: float) -> None:
-    """What writers that died have left, each as large as a checkpoint. now: by the clock that dates the files."""
+    """Removes the files of dead writers, each as large as a checkpoint. now: by the clock of the file system."""
     for place in Path(folder).glob(f"{UNFINISHED}*{SUFFIX}"):
         with contextlib.suppress(OSError):
             if now - place.stat().st_mtime > ABANDONED:
@@ -166,7 +166,7 @@ def _plain(numpy: Any, arrays: Mapping[str, Any]) -> tuple[dict[str, Any], dict[
             plain[name] = array
         else:
             if _foreign(array.dtype.name) != array.dtype:
-                raise CheckpointError(f"no checkpoint can hold an array of {array.dtype.name}")
+                raise CheckpointError(f"a checkpoint cannot hold an array of {array.dtype.name}")
             types[name] = [array.dtype.name, list(array.shape)]
             plain[name] = numpy.frombuffer(numpy.ascontiguousarray(array).tobytes(), numpy.uint8)
     return plain, types
@@ -180,8 +180,8 @@ def _typed(array: Any, kind: Any) -> Any:
 
 
 def _foreign(name: str) -> Any:
-    """A type that is not numpy's own, such as bfloat16. Raises CheckpointError where nobody brought it."""
+    """A type that numpy does not have, for example bfloat16. Raises CheckpointError if it is not installed."""
     try:
-        return getattr(importlib.import_module("ml_dtypes"), name)  # frameworks bring it
+        return getattr(importlib.import_module("ml_dtypes"), name)  # installed with frameworks
     except (ImportError, AttributeError):
-        raise CheckpointError(f"nothing here knows the type {name}") from None
+        raise CheckpointError(f"the type {name} is unknown: ml_dtypes does not provide it") from None

@@ -1,7 +1,7 @@
-"""Checkpoints of the running training: when asked, now and then, and the way back.
+"""Checkpoints of the running training: on request, periodically, and restoring.
 
-Rank 0 writes while training goes on; when it ends, the one that the master names. What is written is the last commit,
-which nothing changes any more, so the file can be written by another thread while the training goes on; at most one at
+Rank 0 writes while the training runs; when it ends, the worker that the master names. The file contains the last
+commit, which does not change any more. So another thread can write it while the training continues; at most one file at
 a time.
 """
 
@@ -19,7 +19,7 @@ from .training_progress import Progress, say
 
 
 class Disk:
-    """The folder GANGWRIGHT_CHECKPOINT; every GANGWRIGHT_CHECKPOINT_EVERY seconds, where that is set and above 0."""
+    """The folder GANGWRIGHT_CHECKPOINT; every GANGWRIGHT_CHECKPOINT_EVERY seconds, if that is greater than 0."""
 
     def __init__(self, framework: Plain, progress: Progress) -> None:
         self._framework, self._progress = framework, progress
@@ -30,15 +30,15 @@ class Disk:
         self._writer: threading.Thread | None = None
 
     def perhaps(self, rank: int) -> None:
-        """After a commit: writes in the background when it is time and this is rank 0."""
+        """After a commit: writes in the background if it is due and this is rank 0."""
         now = time.monotonic()
         if rank or not self._folder or self._every <= 0 or now - self._last < self._every or self.saving:
             return
         self._begin(later=False)
 
     def hold(self) -> None:
-        """The training waits: writes the last commit in the background, unless the folder has one of that step or a
-        later.
+        """While the training waits: writes the last commit in the background, unless the folder has a checkpoint of
+        that step or a later one.
         """
         if not (self._folder and self._progress.committed) or self.saving:
             return
@@ -50,11 +50,11 @@ class Disk:
         return self._writer is not None and self._writer.is_alive()
 
     def write(self) -> None:
-        """Writes the last commit now. Raises CheckpointError: whoever asked must not go on as if it were there."""
+        """Writes the last commit now. Raises CheckpointError: the caller must not continue as if the file existed."""
         self.finish()
         try:
             if not self._folder:
-                raise CheckpointError("a checkpoint is asked for, but GANGWRIGHT_CHECKPOINT names no folder")
+                raise CheckpointError("no checkpoint folder. Set checkpoint.path of the job")
             self._write(self._content())
         except CheckpointError as error:
             raise CheckpointError(
@@ -62,17 +62,16 @@ class Disk:
             ) from error
 
     def read(self, path: str) -> bool:
-        """Takes the state and the counters from a file, or from the newest one of this run in a folder.
+        """Restores the state and the counters from a file, or from the newest one of this run in a folder.
 
-        False when this run has none there: nothing was saved yet. Raises CheckpointError when what is there is of no
-        use.
+        False if this run has none there: nothing was saved yet. Raises CheckpointError if the file cannot be used.
         """
         whence = (
             path if path.endswith(checkpoint_file.SUFFIX) else checkpoint_file.run_folder(path, os.environ)
         )
         found = checkpoint_file.read(whence)
         if found is None:
-            say(f"nothing to restore: no checkpoint in {whence}; the training begins from the start")
+            say(f"nothing to restore: no checkpoint in {whence}. The training starts from the beginning")
             return False
         head, text, arrays = found
         self._framework.load(state_codec.unpack(text, arrays))
@@ -82,12 +81,12 @@ class Disk:
         return True
 
     def finish(self) -> None:
-        """Waits for the file that is being written."""
+        """Waits until the current file is written."""
         if self._writer is not None:
             self._writer.join()
 
     def _begin(self, *, later: bool) -> None:
-        """The training goes on without a file that was not asked for; what keeps it from being written is said."""
+        """Starts a write that is not on request. If it fails, the error is logged and the training continues."""
         self._last = time.monotonic()
         try:
             content = self._content()
@@ -100,7 +99,7 @@ class Disk:
         self._writer.start()
 
     def _quietly(self, content: Content, *, later: bool) -> None:
-        """later: only where the folder has no file of this step or a later one."""
+        """later: only if the folder has no file of this step or a later one."""
         try:
             former = checkpoint_file.newest(self._folder) if later else None
             if former is None or former.step < content[0]["step"]:
@@ -121,4 +120,4 @@ class Disk:
         step = content[0]["step"]
         path = checkpoint_file.write(self._folder, step, *content)
         self._progress.ours["checkpoint_step"] = float(step)
-        say(f"step {step} is in {path}")
+        say(f"saved step {step} to {path}")

@@ -1,9 +1,9 @@
 """The environment variables that Horovod reads at every `init`: alone at first, then as a member of a round.
 
-Pure but for `apply`. Horovod's C++ asks `getenv` anew at each init, and Python's `os.environ` writes through to it, so
-a process changes its rank by changing these and initialising again. One worker per pod: local and cross sizes are 1,
-which also keeps Horovod from building its cross mesh (a third off `init` at 8 workers). `HOROVOD_ELASTIC` is set before
-any `tf.function` is traced: without it the size 1 of the warm-up would be baked into the graph.
+Pure except for `apply`. Horovod's C++ calls `getenv` at each init, and Python's `os.environ` writes through to it. So a
+process changes its rank by changing these variables and initializing again. With one worker per pod, local and cross
+sizes are 1, so that Horovod does not build its cross mesh (a third off `init` at 8 workers). `HOROVOD_ELASTIC` is set
+before any `tf.function` is traced: without it the graph would contain the size 1 of the warm-up as a constant.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from typing import Dict, Mapping, Optional
 from urllib.parse import urlsplit
 
 GLOO_TIMEOUT = "10"
-"""Seconds until a collective with a silent peer fails. Horovod's own 30 s is how long a lost node would stop
-everybody.
+"""Seconds until a collective with a silent peer fails. With Horovod's own 30 s a lost node would block all members for
+that time.
 """
 
 INTERFACE = "eth0"
-"""The pod's network interface, where nothing else is said."""
+"""Default of the pod's network interface."""
 
 Changes = Dict[str, Optional[str]]
-"""Variables to set, and with None those to remove."""
+"""Variables to set; None removes a variable."""
 
 
 def solo(env: Mapping[str, str]) -> Changes:
-    """A process alone: no address of a rendezvous, so gloo keeps its store in memory (15 ms)."""
+    """Variables of a process alone: no address of a rendezvous, so gloo keeps its store in memory (15 ms)."""
     return {
         **_ranks(0, 1),
         "HOROVOD_ELASTIC": "1",
@@ -42,12 +42,11 @@ def solo(env: Mapping[str, str]) -> Changes:
 def member(
     rank: int, size: int, env: Mapping[str, str], theirs: Mapping[str, str], pods: Changes | None = None
 ) -> Changes:
-    """Rank `rank` of `size`, found through the agent's loopback address; `theirs` is what the assignment adds, and
-    `pods` what the pod had for the variables that former ones added, which end with them.
+    """Variables of rank `rank` of `size`, with the agent's loopback address. `theirs` are the assignment's variables.
+    `pods` are the pod's own values of the variables that earlier assignments set; they are restored.
 
-    The assignment may set anything but what says who we are and where the agent is. Horovod's client sends no headers,
-    but makes its addresses by putting `:PORT/SCOPE/KEY` behind the host, so a host with our key as a path shows the
-    key.
+    The assignment may set any variable except those of the rank and of the agent. Horovod's client sends no headers,
+    but builds its addresses by appending `:PORT/SCOPE/KEY` to the host. So a host with the key as a path sends the key.
     """
     address = urlsplit(env["GANGWRIGHT_SHIM"])
     ours: Changes = {
@@ -60,7 +59,7 @@ def member(
 
 
 def apply(changes: Changes) -> None:
-    """Makes `changes` in this process's environment."""
+    """Applies `changes` to this process's environment."""
     for key, value in changes.items():
         if value is None:
             os.environ.pop(key, None)

@@ -1,15 +1,15 @@
-"""Changes Horovod's elastic half while it is imported, before a script can take hold of it; and what PyTorch has beside it.
+"""Patches Horovod's elastic modules, and some of PyTorch's, during their import, before a script can use them.
 
-A finder at the head of `sys.meta_path` lets the ordinary import do its work and then changes the fresh module. What is
-changed is the Python layer's own seams (the reset loop, commit, check); Horovod's files and its C++ stay as they are.
-The same finder answers `import gangwright` with the small API.
+A finder at the head of `sys.meta_path` lets the ordinary import run and then patches the new module. It changes only
+functions of the Python layer (the reset loop, commit, check); Horovod's files and its C++ stay unchanged. The same
+finder answers `import gangwright` with the small API.
 
-A script of another kind is told to the agent as soon as it shows. A torchrun job would train to its end on each worker
-alone, and be taken for one that has failed.
+A script that is not elastic is reported to the agent as soon as this is detected. A torchrun job would train to its end
+on each worker alone, and count as failed.
 
-A script makes PyTorch's `DistributedSampler` once, with the rank and the size that it has then. In a later round its parts
-would overlap or leave samples out. So it is dealt again in each round, as Horovod's `ElasticSampler` is. One that was made
-for another rank or size than the process had is the script's own affair.
+A script creates PyTorch's `DistributedSampler` once, with its rank and size at that time. In a later round the parts
+would overlap or omit samples. So the sampler is updated in each round, as Horovod's `ElasticSampler` is. A sampler that
+was created for another rank or size than those of the process is left alone.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ from typing import Any, Mapping, Sequence
 API = "gangwright"
 
 TRIES = 3
-"""The agent is on the same machine; one that does not answer so often is busy, and the script goes on."""
+"""Number of tries to reach the agent. It is on the same machine; if it does not answer, the script continues."""
 
 
 def install() -> None:
-    """Once in a process."""
+    """Installs the finder, once per process."""
     if not any(isinstance(finder, Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, Finder())
 
 
 def patch_process_group(module: Any) -> None:
-    """Changed before `torch.distributed` takes its names over. The import alone says nothing: `import torch` does it."""
+    """Patches before `torch.distributed` copies its names. The import alone proves nothing: `import torch` does it."""
     _tells(module, "init_process_group", "it calls torch.distributed.init_process_group without Horovod")
 
 
 def patch_launcher(module: Any) -> None:
-    """What torchrun calls."""
+    """Patches the function that torchrun calls."""
     _tells(module, "launch_agent", "torchrun runs it")
 
 
 def _tells(module: Any, name: str, what: str) -> None:
-    """Have a function of the module say what its call shows, unless Horovod is there."""
+    """Makes a call of this function end the process with `what` as the reason, unless Horovod is loaded."""
     inner = getattr(module, name, None)
     if inner is None:
         return
@@ -61,9 +61,9 @@ def _tells(module: Any, name: str, what: str) -> None:
 
 
 def end(what: str) -> None:
-    """Ends this process with what to do. `what`: the sign, as a sentence about the script. Raises SystemExit.
+    """Ends this process with a message. `what`: the evidence, as a sentence about the script. Raises SystemExit.
 
-    The agent refuses it where an elastic training has begun: a script may run another tool beside it.
+    The agent rejects this if an elastic training has begun: a script may run another tool next to it.
     """
     from . import worker_context
 
@@ -79,13 +79,13 @@ def end(what: str) -> None:
 
 
 _made: Any = weakref.WeakValueDictionary()
-"""By identity, for a class of a script may have no hash."""
+"""Samplers by identity, because a class of a script may not be hashable."""
 _makes: Any = None
-"""How such a sampler begins; classes that derive from it may begin in another way."""
+"""The original constructor of such a sampler; derived classes may have another one."""
 
 
 def patch_samplers(module: Any) -> None:
-    """Notes each `DistributedSampler` that is made from now on."""
+    """Records each `DistributedSampler` that is created from now on."""
     global _makes  # noqa: PLW0603 - one module of PyTorch's
     make = _makes = module.DistributedSampler.__init__
 
@@ -98,7 +98,7 @@ def patch_samplers(module: Any) -> None:
 
 
 def deal_samplers(former: tuple[int, int], rank: int, size: int) -> bool:
-    """Deals again those that were dealt for `former`, rank and size; whether there are any."""
+    """Updates the samplers that were created for the rank and size `former`; whether there are any."""
     dealt = [one for one in _made.values() if (one.rank, one.num_replicas) == former]
     for one in dealt if former != (rank, size) else ():
         epoch = one.epoch
@@ -120,11 +120,11 @@ PATCHES: Mapping[str, str] = {
     "torch.distributed.distributed_c10d": "import_hook.patch_process_group",
     "torch.distributed.launcher.api": "import_hook.patch_launcher",
 }
-"""Module → the function of this package that changes it when it has been executed; imported no earlier."""
+"""Module → the function of this package that patches it after its execution; imported no earlier."""
 
 
 class Finder(importlib.abc.MetaPathFinder):
-    """Finds what others find, with a loader that changes it afterwards."""
+    """Finds modules as usual, with a loader that patches them after execution."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: Any = None
@@ -140,7 +140,7 @@ class Finder(importlib.abc.MetaPathFinder):
 
 
 class _Patching(importlib.abc.Loader):
-    """The loader of somebody else, and a change at the end."""
+    """The original loader, followed by a patch."""
 
     def __init__(self, inner: Any, change: str) -> None:
         self._inner, self._change = inner, change
@@ -158,7 +158,7 @@ class _Patching(importlib.abc.Loader):
 
 
 class _Api(importlib.abc.Loader):
-    """`gangwright` is the module `script_api` beside this one, by a name that does not depend on where the agent lies."""
+    """Loads `script_api` of this package as `gangwright`, a name that does not depend on the agent's location."""
 
     def create_module(self, _spec: importlib.machinery.ModuleSpec) -> Any:
         return importlib.import_module(f"{__package__}.script_api")

@@ -1,9 +1,9 @@
-"""What a training function reaches, noted before the rehearsal and put back in place after it.
+"""Records everything that a training function reaches before the rehearsal, and restores it in place after it.
 
-Lives here: the way from the function through its script. On it containers, attributes, globals, cells and iterators are
-noted. Objects keep their identity. Iterators are lent: the rehearsal draws from copies. Never here: how a value is
-kept and put back (`value_backup`), and which objects are the script's (`script_scope`). A library's own objects, such as models and traced functions
-of TensorFlow, are what the rehearsal is done for.
+Lives here: the walk from the function through its script. It records containers, attributes, globals, cells and
+iterators. Objects keep their identity. The rehearsal draws from copies of iterators. Never here: how a value is saved
+and restored (`value_backup`), and which objects belong to the script (`script_scope`). Objects of libraries, for
+example models and traced functions of TensorFlow, are not restored: to build them is the purpose of the rehearsal.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from .runtime_errors import Unmovable
 from .value_backup import Known, NotCopied, copied, is_iterator
 
 ITEMS = 10_000
-"""Things in a container above which it is taken for data: it is put back itself, what is in it is not looked at."""
+"""Maximum items of a container. A larger one counts as data: it is restored itself, but its items are not visited."""
 
 ATOMS = frozenset({type(None), bool, int, float, complex, str, bytes, range, slice})
-"""Types of what neither changes nor refers to what does."""
+"""Immutable types without references to mutable objects."""
 
 CONTAINERS = (dict, list, collections.deque, tuple, set, frozenset, bytearray, array.array)
 PYTHONS = frozenset({"builtins", "collections", "array"})
-"""Modules whose containers are looked into; a library's own subclasses keep more than their things."""
+"""Modules whose containers are visited; subclasses of libraries keep more than their items."""
 
 SAVED = ("_saved_", "_values", "_host_messages")
-"""How the names begin under which Horovod's states keep their last commit, which they replace and never change. Messages
-of its own driver do not come here.
+"""Prefixes of the names under which Horovod's states keep their last commit, which they replace and never change.
+Messages of its own driver do not arrive here.
 """
 
 
 class Snapshot:
-    """All that is reached, as it is when this is made. `args` and `words` are what the rehearsal is called with."""
+    """The state of all reached objects at its creation. `args` and `words` are the arguments of the rehearsal."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Snapshot:
     ) -> None:
         self._script, self._state = script_scope.Script(func), state
         self._seen: dict[int, Any] = {}
-        """By identity; held, so that no identity is given twice."""
+        """Objects by identity; kept alive, so that no identity is reused."""
         self._names: set[tuple[int, str]] = set()
         self._queue: list[tuple[Any, str, bool]] = []
         self._copies: Known = {}
@@ -70,23 +70,23 @@ class Snapshot:
                     self._look(value, where, weighs)
                 except Unmovable:
                     raise
-                except Exception as error:  # an object may have anything against being looked at
+                except Exception as error:  # an object may raise anything on access
                     raise _unmovable(value, where) from error
 
     def lend(self) -> None:
-        """From now on the function meets copies of its iterators."""
+        """Replace the function's iterators by copies."""
         for lend in self._lent:
             lend()
 
     def put_back(self, stays: value_backup.Stays) -> None:
-        """Everything is as it was, but for what `stays`, where nothing was before."""
+        """Restore everything, except new objects for which `stays` is true."""
         for back in self._back:
             back(stays)
 
-    # --- what the rehearsal meets in place of a value ---
+    # --- replacements for the rehearsal ---
 
     def _go(self, value: Any, where: str, weighs: bool = False) -> Any:
-        """Notes that a value is reached; gives it, or what is lent for it."""
+        """Records that a value is reached; returns it, or its replacement."""
         kind = type(value)
         if kind in ATOMS or (id(value) in self._seen and id(value) not in self._copies):
             return value
@@ -112,7 +112,7 @@ class Snapshot:
         return value
 
     def _fixed(self, value: Any, where: str, weighs: bool = False) -> None:
-        """Notes what stands where nothing else can be put."""
+        """Records a value that cannot be replaced where it is."""
         if self._go(value, where, weighs) is not value:
             raise _unmovable(value, where)
 
@@ -134,7 +134,7 @@ class Snapshot:
     def _leaf(self, back: Callable[[], None]) -> None:
         self._back.append(lambda _stays: back())
 
-    # --- each kind of thing ---
+    # --- each kind of object ---
 
     def _look(self, value: Any, where: str, weighs: bool) -> None:
         if _is_container(value):
@@ -179,7 +179,7 @@ class Snapshot:
     def _globals(
         self, room: dict[str, Any], wanted: set[str], named: set[str], where: str, above: tuple[int, ...] = ()
     ) -> None:
-        """Those that are wanted of a module; of the script's modules among them, what is named besides."""
+        """Records the wanted globals of a module; for the script's modules among them, also the named ones."""
         for name in wanted:
             value = room.get(name, sys.modules.get(name))
             if isinstance(value, types.ModuleType):
@@ -191,7 +191,7 @@ class Snapshot:
                 self._hold(value_backup.entry(room, name), f"{where}.{name}")
 
     def _class(self, value: type) -> None:
-        """What a script's class has of its own; an enumeration has nothing that changes."""
+        """Records the own attributes of a script's class; an enumeration is immutable."""
         for kind in value.__mro__[1:]:
             self._go(kind, kind.__name__)
         if not self._script.owns(value):
@@ -221,7 +221,7 @@ class Snapshot:
                 self._fixed(one, f"{where}[{number}]", weighs)
 
     def _attributes(self, value: Any, where: str) -> None:
-        """Those in an object's dictionary and in its slots; and its class."""
+        """Records the attributes in an object's dictionary and in its slots; and its class."""
         weighs = hasattr(type(value), "load_state_dict")
         own = getattr(value, "__dict__", None)
         if type(own) is dict:
@@ -238,8 +238,8 @@ class Snapshot:
         self._go(type(value), type(value).__name__)
 
     def _passed(self, value: Any, own: dict[str, Any], where: str) -> dict[str, Any]:
-        """What the rehearsal has in place of attributes that are not looked into. That is the last commit, and copies of
-        what a library alone knows. The state that names such a thing has copies of it already.
+        """Replacements of attributes that are not visited: the last commit, and copies of objects of libraries. A state
+        that names such an object keeps copies of it already.
         """
         if not (value is self._state or type(value).__module__.startswith("horovod.")):
             return {}
@@ -248,7 +248,7 @@ class Snapshot:
             if name in own and self._foreign(own[name]):
                 try:
                     passed[name] = copy.deepcopy(own[name])
-                except Exception:  # noqa: BLE001 - whatever a library has against it
+                except Exception:  # noqa: BLE001 - a library may raise anything
                     raise _unmovable(own[name], f"{where}.{name}") from None
         return passed
 
@@ -258,8 +258,8 @@ class Snapshot:
         return not (known or is_iterator(value) or self._script.opens(value))
 
     def _tracked(self, value: Any, where: str) -> None:
-        """Of the script's own models and layers of TensorFlow the numbers that it keeps there. The rest is what was
-        built and traced, and a flag may say that it was.
+        """Records the numbers in the script's own models and layers of TensorFlow. The rest was built and traced, and a
+        flag may record that it was.
         """
         kinds = [kind for kind in type(value).__mro__ if self._script.owns(kind)]
         names = {
@@ -287,7 +287,7 @@ def _is_container(value: Any) -> bool:
 
 
 def _few(value: Collection[Any]) -> Iterable[tuple[int, Any]]:
-    """Numbered items; none of a container that is data, or that refers to nothing."""
+    """Numbered items; none for a container that counts as data, or that has only atoms."""
     if len(value) > ITEMS or ATOMS.issuperset(map(type, value)):
         return ()
     return enumerate(list(value))

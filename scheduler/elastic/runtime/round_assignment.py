@@ -1,4 +1,4 @@
-"""What the master decides about this worker for one round: the agent reads it, and passes it on to the training. Pure."""
+"""The master's assignment of this worker for one round: the agent reads it and passes it on to the training. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .runtime_errors import AnswerError
 class Assignment:
     """`rank` of `size` in `round`; `members` are pod names by rank; `ramp_steps` until a higher `lr_scale` is reached.
 
-    With `restore` set, rank 0 alone decides what is restored, and `sync` is true: all take over what it has then.
+    With `restore` set, rank 0 restores the state, and `sync` is true: all other ranks receive it from there.
     """
 
     round: int
@@ -32,12 +32,12 @@ class Assignment:
 
 
 ALONE = Assignment(round=0, rank=0, size=1)
-"""Before the first round a worker trains by itself."""
+"""Assignment before the first round, in which a worker trains alone."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """The rank and size of a first round that is to come. `joins`: others train by then."""
+    """The rank and size in the future first round. `joins`: other workers already train by then."""
 
     rank: int
     size: int
@@ -55,7 +55,7 @@ def decode_place(text: bytes) -> Place:
 
 
 def decode(text: bytes) -> Assignment:
-    """The assignment in a JSON object. Raises AnswerError naming the field, its value and what would be right."""
+    """The assignment in a JSON object. Raises AnswerError with the field, its value and the valid values."""
     raw = _object(text, "assignment")
     removed = _of(raw, "removed", bool, False)
     restore = _of(raw, "restore", str) if raw.get("restore") else None
@@ -74,7 +74,7 @@ def decode(text: bytes) -> Assignment:
         env={key: str(value) for key, value in _of(raw, "env", dict, {}).items()},
     )
     if made.round < 1:
-        raise AnswerError(f"round of the assignment is {made.round}: 1 or more would be right")
+        raise AnswerError(f"round of the assignment is {made.round}: must be 1 or more")
     return made if removed else _within(made)
 
 
@@ -82,7 +82,7 @@ def _object(text: bytes, what: str) -> dict[str, Any]:
     try:
         raw = json.loads(text)
     except ValueError as error:
-        raise AnswerError(f"the {what} is no JSON: {error}") from error
+        raise AnswerError(f"the {what} is not valid JSON: {error}") from error
     if not isinstance(raw, dict):
         raise AnswerError(f"the {what} is {type(raw).__name__}, not an object")
     return raw
@@ -98,10 +98,10 @@ def _batch(raw: Any) -> Batch | None:
     if raw is None:
         return None
     if not isinstance(raw, dict):
-        raise AnswerError(f"batch is {raw!r}: an object or null would be right")
+        raise AnswerError(f"batch is {raw!r}: must be an object or null")
     mode = _of(raw, "mode", str)
     if mode not in MODES:
-        raise AnswerError(f"batch.mode is {mode!r}: one of {', '.join(MODES)} would be right")
+        raise AnswerError(f"batch.mode is {mode!r}: must be one of {', '.join(MODES)}")
     numbers = [_of(raw, name, int) for name in ("global", "local", "accumulate")]
     if min(numbers[0], numbers[2]) < 1 or numbers[1] < 0:
         raise AnswerError(f"batch is {raw!r}: global and accumulate must be at least 1, local at least 0")
@@ -113,5 +113,5 @@ def _of(raw: Mapping[str, Any], name: str, kind: Any, default: Any = None) -> An
     wrong = isinstance(value, bool) and kind is not bool
     if wrong or not isinstance(value, kind):
         names = " or ".join(one.__name__ for one in (kind if isinstance(kind, tuple) else (kind,)))
-        raise AnswerError(f"{name} of the assignment is {value!r}: {names} would be right")
+        raise AnswerError(f"{name} of the assignment is {value!r}: must be {names}")
     return value

@@ -1,14 +1,14 @@
-"""Horovod's elastic loop, done another way: a worker that joins is warm, and waits happen where they may last.
+"""Replaces Horovod's elastic loop: a worker that joins is warm, and long waits happen only in Python.
 
-Stock: a change stops all workers, then newcomers start, and Horovod's C++ waits for them. Here a newcomer warms up alone
-and stands at the barrier, and only then the others are interrupted. The round is complete before `init` is entered. The
-master decides for all alike whether the state is synchronized, and the state is saved after every synchronization.
+In stock Horovod a change stops all workers, then newcomers start, and Horovod's C++ waits for them. Here a newcomer
+warms up alone and waits at the barrier, and only then the others are interrupted. The round is complete before `init`
+is entered. The master decides whether all ranks synchronize the state; it is saved after every synchronization.
 
     warm up ── ready ──── barrier ─── init ── sync ── train ──┬─ returns: done
                   ▲                                           ├─ announced: keep the state as it is
                   └───────────────────────────────────────────┴─ a collective failed: back to the last commit
 
-Never here: what a framework is (`frameworks`), what is said to the agent (`agent_client`, `training_progress`).
+Never here: details of a framework (`frameworks`), messages to the agent (`agent_client`, `training_progress`).
 """
 
 from __future__ import annotations
@@ -37,34 +37,35 @@ from .runtime_errors import Interrupted
 from .training_progress import Idle, say
 
 HELD = 2.0
-"""Seconds at the barrier after which the state is saved. A change with all workers there takes a tenth of it."""
+"""Seconds at the barrier after which the state is saved. A change with all workers present takes a tenth of it."""
 
 TURN = 10.0
-"""Seconds that each rank of the last round waits longer to save than the one before it."""
+"""Additional seconds that each rank of the last round waits to save, compared to the previous rank."""
 
 FAREWELL = 30.0
-"""Seconds in which the agent is told how the training ended, which decides about the job. A pod's default time to end."""
+"""Maximum seconds to report the end of the training to the agent, which decides the fate of the job. It is the default
+grace period of a pod."""
 
 TOLD = 300
-"""Characters of a failed collective's error that are printed. They are its last: there the operation has its name."""
+"""Characters of a failed collective's error that are logged, from its end: that part names the operation."""
 
 
-class _Removed(Exception):  # noqa: N818 - read as a word where it is caught
-    """The job does without this worker."""
+class _Removed(Exception):  # noqa: N818 - a condition, not an error
+    """The job continues without this worker."""
 
 
 def patch(module: Any) -> None:
-    """`horovod.common.elastic`: another loop, commit and check."""
+    """`horovod.common.elastic`: replaces loop, commit and check."""
     module.run_fn, module.State.commit, module.State.check_host_updates = run_fn, commit, check
 
 
 def patch_tensorflow(module: Any) -> None:
-    """`horovod.tensorflow.elastic`: its `run` would turn an `UnknownError` of another library into a quiet end."""
+    """`horovod.tensorflow.elastic`: its `run` would turn an `UnknownError` of another library into a silent end."""
     module.run = lambda func: run_fn(func, module._reset)  # noqa: SLF001 - a seam of Horovod's Python layer
 
 
 def run_fn(func: Callable[..., Any], reset: Callable[[], None]) -> Callable[..., Any]:
-    """Stands in for `horovod.common.elastic.run_fn`."""
+    """Replaces `horovod.common.elastic.run_fn`."""
 
     @functools.wraps(func)
     def wrapper(state: Any, *args: Any, **words: Any) -> Any:
@@ -79,7 +80,7 @@ def run_fn(func: Callable[..., Any], reset: Callable[[], None]) -> Callable[...,
 
 
 def commit(state: Any) -> None:
-    """Stands in for `State.commit`: save, then look whether a newer round is announced."""
+    """Replaces `State.commit`: saves, then checks whether a newer round is announced."""
     if _loop is None:
         state.save()
     else:
@@ -87,7 +88,7 @@ def commit(state: Any) -> None:
 
 
 def check(state: Any) -> None:
-    """Stands in for `State.check_host_updates`."""
+    """Replaces `State.check_host_updates`."""
     if _loop is not None:
         _loop.check(state)
 
@@ -103,14 +104,14 @@ class Loop:
         self._disk = checkpointing.Disk(self._framework, self._progress)
         self._pace, self._idle = Pace(), Idle()
         self._first = True
-        """It has entered no round yet, as far as this function of the script goes."""
+        """This training function of the script has entered no round yet."""
         self._another = False
-        """The script has begun another training, and no round was entered since: what its state is, others may not
-        have, whatever became of the rounds on the way.
+        """The script has begun another training and entered no round since. So other workers may not have its state,
+        whatever rounds were announced meanwhile.
         """
 
     def run(self, args: Sequence[Any], words: Mapping[str, Any]) -> Any:
-        """Trains until the function returns; leaves the process when the job does without this worker."""
+        """Trains until the function returns; ends the process if the job continues without this worker."""
         self._progress.setup = False
         try:
             self._warm_up(args, words)
@@ -125,7 +126,7 @@ class Loop:
         return result
 
     def commit(self, state: Any) -> None:
-        """A step is over and is kept."""
+        """A step is complete and committed."""
         if not self._worker.warming:
             self._stepped()
             state.save()
@@ -134,14 +135,14 @@ class Loop:
         self._ask()
 
     def check(self, _state: Any) -> None:
-        """A step is over."""
+        """A step is complete."""
         if not self._worker.warming:
             self._stepped()
         self._ask()
 
     def _warm_up(self, args: Sequence[Any], words: Mapping[str, Any]) -> None:
-        """A second training of this process leaves the ring of the first one for it: the others may be in it long
-        since.
+        """Warms up alone. A second training of this process leaves the ring of the first one, because the others may be
+        in the next training already.
         """
         self._progress.phase = "WarmingUp"
         begun = time.monotonic()
@@ -150,7 +151,7 @@ class Loop:
             self._let_go()
         self._progress.stamp = self._framework.stamp()
         warmup.run(self._worker, self._framework, self._func, args, words)
-        self._progress.stamp.begin()  # the warm-up's marks are undone as well
+        self._progress.stamp.begin()  # discards the marks of the warm-up
         say(f"warmed up alone in {time.monotonic() - begun:.2f} s")
 
     def _rounds(self, args: Sequence[Any], words: Mapping[str, Any]) -> Any:
@@ -178,9 +179,9 @@ class Loop:
                 self._progress.in_check = False
 
     def _keep(self) -> None:
-        """All ranks are interrupted after the same step, so what each has now is a commit, and nothing is lost.
+        """Commits the current state. All ranks are interrupted after the same step, so nothing is lost.
 
-        Without it the tensors would stay as they are and the plain values go back to the last commit of the script.
+        Without it the tensors would stay, but the plain values would go back to the last commit of the script.
         """
         progress = self._progress
         if (progress.step, progress.samples) != (progress.committed, progress.committed_samples):
@@ -188,7 +189,7 @@ class Loop:
             progress.saved()
 
     def _barrier(self, why: str) -> Assignment:
-        """Stands at the barrier until there is an assignment; meanwhile Horovod is shut down."""
+        """Waits at the barrier until there is an assignment; meanwhile Horovod is shut down."""
         self._progress.phase = "Ready"
         card, known = self._card(), script_setup.asked()
         body = {
@@ -206,9 +207,9 @@ class Loop:
 
         def arrive() -> None:
             try:
-                self._worker.reporter.report()  # the times of the last steps come first
+                self._worker.reporter.report()  # the times of the last steps must arrive first
                 answer.put(self._worker.shim.ready(body))
-            except BaseException as error:  # noqa: BLE001 - it is raised where the answer is waited for
+            except BaseException as error:  # noqa: BLE001 - raised again in the waiting thread
                 answer.put(error)
 
         threading.Thread(target=arrive, daemon=True).start()
@@ -221,7 +222,7 @@ class Loop:
         return assignment  # type: ignore[no-any-return]
 
     def _wait(self, answer: queue.Queue[Any]) -> Any:
-        """The answer; while it is long in coming the state goes to disk, by one of those that have it."""
+        """The answer. If it takes long, one of the workers that have the state saves it to disk."""
         place = self._worker.assignment
         try:
             return answer.get(timeout=HELD + TURN * place.rank if place.round else None)
@@ -230,31 +231,31 @@ class Loop:
             return answer.get()
 
     def _let_go(self) -> None:
-        """Closes the connections of the round that failed, so that everybody learns of it.
+        """Closes the connections of the failed round, so that all members detect the failure.
 
-        After a failed collective Horovod keeps its connections until its next `init`, and a member that waits for this
-        one's part (not for that of the dead) would wait until the gloo timeout. An `init` alone takes 15 ms, while we
-        wait anyway. `HOROVOD_ELASTIC` is off for its time, since a re-init would look for a rendezvous otherwise.
+        After a failed collective Horovod keeps its connections until its next `init`. A member that waits for this
+        worker (not for the dead one) would wait until the gloo timeout. An `init` alone takes 15 ms, in a time of
+        waiting. `HOROVOD_ELASTIC` is off meanwhile, because a re-init would look for a rendezvous otherwise.
         """
         horovod_environment.apply({**horovod_environment.solo(os.environ), "HOROVOD_ELASTIC": "0"})
         self._reset()
         horovod_environment.apply(horovod_environment.solo(os.environ))
 
     def _leave_something(self, before: Assignment, assignment: Assignment) -> None:
-        """Writes the checkpoint that is asked for, and goes when the job does without us.
+        """Writes a requested checkpoint, and leaves if the job continues without this worker.
 
-        Whom the master asks has the newest state, whatever its rank was. What raises here ends the process: whoever
-        cannot save must not seem to have left in order.
+        The worker that the master asks has the newest state, regardless of its rank. An exception here ends the
+        process: a worker that cannot save must not appear to have left in order.
         """
         if assignment.checkpoint and before.round:
             self._disk.write()
         if assignment.removed:
             self._progress.phase = "Leaving"
-            say(f"round {assignment.round} is without this worker: it leaves")
+            say(f"round {assignment.round} excludes this worker: leaving")
             raise _Removed
 
     def _enter(self, assignment: Assignment) -> None:
-        """Into the round: environment, barrier, init, and the same state for all."""
+        """Enters the round: environment, barrier, init, and the same state on all ranks."""
         marks = [time.monotonic()]
         scale, former = self._worker.lr_scale(), self._worker.stands or script_setup.asked()
         self._worker.take(assignment)
@@ -282,10 +283,11 @@ class Loop:
     def _reset_state(
         self, mine: tuple[int, int], *, dealt: bool, moved: bool, heard: Mapping[str, Any]
     ) -> None:
-        """The script's reset callbacks; and whether something of what it asked for is left behind.
+        """Runs the script's reset callbacks, and records whether a rank or size that it read is outdated.
 
-        Stock Horovod runs none in the first round of a process, for it has set up for that. Where it has not, and joins
-        others that run theirs, it does so too. Either it asked for no place, or it was alone in a collective of its set-up.
+        Stock Horovod runs no callbacks in the first round of a process, because the process has set up for that round.
+        If it has not, and joins workers that run theirs, it runs them too. That is the case if it did not read its
+        place, or was alone in a collective of its setup.
         """
         first, self._first = self._first, False
         self._worker.stands = mine
@@ -296,7 +298,7 @@ class Loop:
         self._progress.stale = "" if taken_over else script_setup.differs(*mine)
 
     def _pass_barrier(self, assignment: Assignment, scale: float, *, resets: bool) -> Mapping[str, Any]:
-        """Rank 0's counters and plain values, when everybody is here."""
+        """Rank 0's counters and plain values, when all members are at the barrier."""
         watch, progress = self._worker.watch, self._progress
         mine = {"step": progress.step, "samples": progress.samples, "epoch_length": progress.epoch_length}
         leading = assignment.rank == 0 and assignment.sync
@@ -313,7 +315,7 @@ class Loop:
         return barrier.pass_through(self._worker.shim, assignment, self._card(word), overtaken)
 
     def _take_over(self, heard: Mapping[str, Any]) -> None:
-        """Rank 0's state becomes this one's, and its last commit. Should that fail, the last commit stays as it was."""
+        """Takes over rank 0's state as state and last commit. If that fails, the last commit stays unchanged."""
         progress = self._progress
         progress.in_check = True
         self._framework.sync(heard["plain"])
@@ -322,7 +324,7 @@ class Loop:
         progress.in_check = False
 
     def _card(self, word: Mapping[str, Any] | None = None) -> barrier.Card:
-        """What is shown to the agent, and at the barrier."""
+        """The card that the agent and the other members see."""
         shapes, attributes = self._framework.shapes(), self._framework.attributes()
         described = state_codec.describe(shapes, attributes)
         return barrier.Card(state_codec.digest(shapes, attributes), described, word or {})
@@ -337,7 +339,7 @@ class Loop:
         self._progress.stamp.begin()
 
     def _ask(self) -> None:
-        """Raises the interrupt on all ranks at the same step when a newer round is wanted."""
+        """Raises Interrupted on all ranks at the same step if a newer round is announced."""
         mine, wanted = self._worker.assignment, self._worker.watch.target
         if self._worker.warming:
             raise Interrupted

@@ -1,16 +1,16 @@
-# ruff: noqa: N818 - read as words where they are caught
-"""What goes wrong inside the training child, as one small tree.
+# ruff: noqa: N818 - conditions, named as such where they are caught
+"""Exceptions inside the training child, as one tree.
 
     BootError
-    ├── AnswerError      the agent's answer is not what the protocol says: field, value, what would be right
-    ├── RoundOver        nobody meets in this round any more; who is on the way into it turns back
-    ├── StateMismatch    this worker's state has other tensors than rank 0's; both are named
-    ├── SetupCollective  a newcomer's script asks the others for a value while it sets up; its line is named
-    ├── Unmovable        what a training function reaches can be neither copied nor put back; it is named
-    └── CheckpointError  a checkpoint cannot be written or read; the file and the reason are named
+    ├── AnswerError      the agent's answer violates the protocol; names field, value and valid values
+    ├── RoundOver        the round cannot complete any more; members on the way into it turn back
+    ├── StateMismatch    this worker's state has other tensors than rank 0's; names both
+    ├── SetupCollective  a newcomer's script calls a collective during its setup; names its line
+    ├── Unmovable        an object of the training function can be neither copied nor restored; names it
+    └── CheckpointError  a checkpoint cannot be written or read; names the file and the reason
 
-`Interrupted` is no error: it takes a training function out of its commit. Never here: Horovod's own exceptions; those
-drive the loop and are caught there.
+`Interrupted` is not an error: it takes a training function out of its commit. Never here: Horovod's own exceptions; the
+loop handles those.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ class Interrupted(BaseException):
 
 
 class BootError(Exception):
-    """The root of the tree."""
+    """Base class of the exceptions."""
 
 
 class AnswerError(BootError):
-    """The agent answered something that the protocol does not know."""
+    """The agent's answer violates the protocol."""
 
 
 class RoundOver(BootError):
-    """The values of the round are gone, or a member that they are waited for from has ended."""
+    """The values of the round are deleted, or a member that must publish one has ended."""
 
 
 class StateMismatch(BootError):
-    """The state here and the state of rank 0 cannot be synchronised."""
+    """The state of this worker and the state of rank 0 cannot be synchronized."""
 
 
 class SetupCollective(BootError):
-    """A collective at a time when no other worker can answer it."""
+    """A collective was called when no other worker can answer it."""
 
 
 class Unmovable(BootError):
-    """An iterator, or an object of a library, that a rehearsal would leave changed."""
+    """A rehearsal would leave an iterator, or an object of a library, changed."""
 
 
 class CheckpointError(BootError):
-    """A checkpoint that cannot be written or read."""
+    """A checkpoint cannot be written or read."""

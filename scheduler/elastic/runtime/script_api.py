@@ -1,13 +1,12 @@
-"""What a training script may ask and say: `import gangwright`, where the agent runs it.
+"""The API of a training script under the agent: `import gangwright`.
 
-An unmodified elastic-Horovod script needs none of this; it keeps its own batch and learning rate. A script that uses it
-gets batch modes, the learning rate's factor, a position in the data that survives resizes, and its own numbers in the
-job's status and metrics. Everything may be called before training begins and during the warm-up; it then answers as for
-a worker alone.
+An unmodified elastic Horovod script does not need it; it keeps its own batch and learning rate. A script that uses it
+gets batch modes, the factor of the learning rate, a position in the data that survives resizes, and its own numbers in
+the job's status and metrics. You may call everything before training begins and during the warm-up; it then answers as
+for a worker alone.
 
-What the job needs to be told: `schedule` (the field and the policy) goes by the epoch, which `shard` counts and any
-other script says with `epoch`; the policy `utility` goes by what is left to do, that is `total` less what `advance` has
-counted.
+Some features need reports of the script. `schedule` (the field and the policy) uses the epoch: `shard` counts it, any
+other script reports it with `epoch`. The policy `utility` uses the remaining work: `total` minus the sum of `advance`.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ __all__ = [
 ]  # fmt: skip
 
 MOST_EPOCHS, MOST_SAMPLES = 1e9, 1e15
-"""As many as the master takes."""
+"""Upper bounds that the master accepts."""
 
 
 def batch(per_worker: int = 32) -> Batch:
-    """Samples of a step: of all workers, of this one, and in how many passes. `per_worker` holds where the job is
-    silent.
+    """Samples of a step: of all workers, of this one, and the number of passes. `per_worker` is the default if the job
+    sets no batch.
     """
     mine = worker_context.current()
     if mine is None or mine.warming or not mine.assignment.round:
@@ -42,7 +41,7 @@ def batch(per_worker: int = 32) -> Batch:
 
 
 def lr_scale() -> float:
-    """The factor of the learning rate at this step, ramped up after growth; ask for it at every step."""
+    """The factor of the learning rate at this step, ramped up after growth. Call it at every step."""
     mine = worker_context.current()
     if mine is None or mine.warming or not mine.assignment.round:
         return 1.0
@@ -51,29 +50,29 @@ def lr_scale() -> float:
 
 
 def samples() -> int:
-    """The job's position in its data: samples that all workers together have taken."""
+    """The job's position in its data: samples that all workers together have processed."""
     mine = worker_context.current()
     return 0 if mine is None else mine.progress.samples
 
 
 def advance(count: int) -> None:
-    """A step of `count` samples (of all workers) is done. Call it before the commit of that step, on every rank."""
+    """Reports a completed step of `count` samples of all workers. Call it on every rank, before the step's commit."""
     if count < 0:
-        raise ValueError(f"count is {count}: a number of samples would be right")
+        raise ValueError(f"count is {count}: must be 0 or more")
     mine = worker_context.current()
     if mine is not None:
         mine.progress.samples += int(count)
 
 
 def shard(indices: Sequence[Any], per_worker: int = 32) -> Iterator[Share]:
-    """This rank's shares of the steps that are left of the present epoch.
+    """This rank's shares of the remaining steps of the current epoch.
 
     `indices` is the order of this epoch, the same on every rank (shuffle with the epoch, `samples() // len(indices)`,
-    as seed). Each share says its `indices`, its `passes` with their weights, and the `total` to `advance` by.
+    as seed). Each share has its `indices`, its `passes` with their weights, and the `total` to `advance` by.
     """
     mine, length, at = worker_context.current(), len(indices), samples()
     if not length:
-        raise ValueError("indices is empty: an epoch has at least one sample")
+        raise ValueError("indices is empty: must have at least one sample")
     begun = at // length
     if mine is not None:
         mine.progress.epoch_length = length
@@ -86,31 +85,31 @@ def shard(indices: Sequence[Any], per_worker: int = 32) -> Iterator[Share]:
         if mine is None:  # before training begins nothing is counted
             at += share.total
         elif samples() == at:
-            raise RuntimeError("a share was taken and gangwright.advance(share.total) was not called")
+            raise RuntimeError(
+                "the position did not advance. Call gangwright.advance(share.total) for every share"
+            )
         else:
             at = samples()
 
 
 def epoch(done: float) -> None:
-    """Epochs that are done, parts of one included, where the script does not take its samples from `shard`.
+    """Reports the completed epochs, including a fraction, if the script does not take its samples from `shard`.
 
-    The job's schedule goes by it. Call it on every rank, as often as it should be known: after every epoch, or every
-    step.
+    The job's schedule uses it. Call it on every rank, after every epoch or every step.
     """
     if not 0 <= done <= MOST_EPOCHS:
-        raise ValueError(f"done is {done}: a number of epochs from 0 to {MOST_EPOCHS:g} would be right")
+        raise ValueError(f"done is {done}: must be from 0 to {MOST_EPOCHS:g}")
     _tell(training_progress.EPOCH, done)
 
 
 def total(samples: float) -> None:
-    """Samples of the whole training, all epochs and all workers; what is left is that less what `advance` has counted.
+    """Reports the samples of the whole training, of all epochs and workers. The remaining work is that minus the sum of
+    `advance`.
 
-    The policy `utility` needs both. Once is enough, on every rank, also before training begins.
+    The policy `utility` needs both. Call it once on every rank; it may be before training begins.
     """
     if not 0 <= samples <= MOST_SAMPLES:
-        raise ValueError(
-            f"samples is {samples}: a number of samples from 0 to {MOST_SAMPLES:g} would be right"
-        )
+        raise ValueError(f"samples is {samples}: must be from 0 to {MOST_SAMPLES:g}")
     _tell(training_progress.TOTAL, samples)
 
 
@@ -123,32 +122,30 @@ def _tell(name: str, value: float) -> None:
 
 
 def report(**values: float) -> None:
-    """Numbers for the job's status and metrics: accuracy, loss, seconds of an epoch. The last ones said count."""
+    """Reports numbers for the job's status and metrics: accuracy, loss, seconds of an epoch. The last values count."""
     mine = worker_context.current()
     if mine is not None and not mine.warming:
         mine.progress.values.update({name: float(value) for name, value in values.items()})
 
 
 def warming_up() -> bool:
-    """Whether this is the rehearsal, which is undone: leave out effects outside the process."""
+    """Whether this is the rehearsal, which is undone: skip effects outside the process."""
     return FLAG in os.environ
 
 
 def checkpoint(state: Any) -> None:
-    """Writes the last commit of `state` to the job's folder, on rank 0; elsewhere and in the warm-up it does
-    nothing.
-    """
+    """Writes the last commit of `state` to the job's folder. Only rank 0 does so, and not in the warm-up."""
     mine = worker_context.current()
     if mine is not None and not mine.warming and mine.assignment.rank == 0 and mine.assignment.round:
         checkpointing.Disk(frameworks.of(state), mine.progress).write()
 
 
 def restore(state: Any) -> bool:
-    """Loads the newest checkpoint of the job's folder into `state`; False when there is none.
+    """Loads the newest checkpoint of the job's folder into `state`; False if there is none.
 
-    The master does this by itself when it restarts a job. Raises CheckpointError when the file cannot be read.
+    After a restart of the job this happens automatically. Raises CheckpointError if the file cannot be read.
     """
     folder = os.environ.get("GANGWRIGHT_CHECKPOINT", "")
-    # a worker that exports after its training does not begin another one
+    # a worker that exports its model after its training does not begin another training
     mine = worker_context.current() or worker_context.begin()
     return bool(folder) and checkpointing.Disk(frameworks.of(state), mine.progress).read(folder)

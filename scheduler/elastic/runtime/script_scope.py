@@ -1,7 +1,7 @@
-"""What belongs to the script: its modules, its classes, and the names that its code refers to. Pure.
+"""The scope of the script: its modules, its classes, and the names that its code refers to. Pure.
 
-A module of the script lies neither in the standard library nor among installed packages, unless the training function
-itself was installed. Some classes of libraries are as open as the script's own: they keep plain values in attributes.
+A module of the script is neither in the standard library nor among installed packages, unless the training function
+itself was installed. Some classes of libraries are visited like the script's own: they keep plain values in attributes.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ import types
 from typing import Any, Callable, Iterator
 
 FRAMEWORKS = frozenset({"tensorflow", "keras", "tf_keras", "torch", "numpy", "horovod"})
-"""Packages that are no script's, wherever they lie."""
+"""Packages that never belong to the script, regardless of their location."""
 
 OPEN = (
     *("argparse", "types", "collections", "horovod", "torch.utils.data"),
     *("keras.callbacks", "keras.src.callbacks", "tensorflow.python.keras.callbacks"),
 )
-"""Modules, with those below them, whose objects are looked into."""
+"""Modules, including their submodules, whose objects are visited."""
 
 GLOBAL = ("GLOBAL", "_NAME")
-"""In the names of instructions that refer to a module's names; others refer to attributes."""
+"""Parts of the names of instructions that refer to a module's names; others refer to attributes."""
 
 TRACKABLE = "tensorflow.python.trackable"
-"""Where the root of TensorFlow's and Keras's models, layers, optimizers and data sets is defined."""
+"""The module of the base class of TensorFlow's and Keras's models, layers, optimizers and data sets."""
 
 INSTALLED = ("site-packages", "dist-packages")
 OURS = __package__ or ""
@@ -44,7 +44,7 @@ class Script:
         self._slots: dict[type, list[tuple[str, Any]]] = {}
 
     def has(self, module: str | None) -> bool:
-        """Whether a module is the script's, by its name."""
+        """Whether a module, by its name, belongs to the script."""
         if not isinstance(module, str) or _below(module, OURS):
             return False
         if _root(module) in self._roots:
@@ -53,18 +53,18 @@ class Script:
         return bool(file) and _root(module) not in FRAMEWORKS and not _installed(str(file))
 
     def owns(self, kind: type) -> bool:
-        """Whether a class is the script's."""
+        """Whether a class belongs to the script."""
         return self.has(kind.__module__)
 
     def opens(self, value: Any) -> bool:
-        """Whether the attributes of an object are looked into, by its class."""
+        """Whether the attributes of an object are visited, by its class."""
         kind = type(value)
         if kind not in self._kinds:
             self._kinds[kind] = not trackable(kind) and any(map(self._open, kind.__mro__))
         return self._kinds[kind]
 
     def slots(self, kind: type) -> list[tuple[str, Any]]:
-        """Attributes for which the script's classes among its parents have reserved room, with their descriptors."""
+        """Slots of the script's classes among its base classes, with their descriptors."""
         if kind not in self._slots:
             own = (one for parent in kind.__mro__ if self.owns(parent) for one in vars(parent).items())
             self._slots[kind] = [one for one in own if isinstance(one[1], types.MemberDescriptorType)]
@@ -76,12 +76,12 @@ class Script:
 
 
 def trackable(kind: type) -> bool:
-    """Whether it is TensorFlow's, or derived from such a class: its objects keep what was traced and built."""
+    """Whether the class is TensorFlow's or derived from it: its objects keep traced functions and built variables."""
     return any(str(one.__module__).startswith(TRACKABLE) for one in kind.__mro__)
 
 
 def names(code: types.CodeType, only: tuple[str, ...] = ("",)) -> set[str]:
-    """The names that a function's code refers to, and that of functions inside it; `only` by such instructions."""
+    """Names that the code of a function and of its inner functions refers to; `only`: by such instructions."""
     found = {
         one.argval
         for one in dis.get_instructions(code)
@@ -99,7 +99,7 @@ def functions(kind: type) -> Iterator[types.FunctionType]:
 
 
 def wrapped(value: Any) -> list[Any]:
-    """What a callable or a descriptor calls: of a method also the object, of a traced function the script's one."""
+    """The callees of a callable or descriptor: for a method also its object, for a traced function the Python one."""
     if isinstance(value, types.MethodType):
         return [value.__self__, value.__func__]
     if isinstance(value, (types.BuiltinMethodType, types.MethodWrapperType)):

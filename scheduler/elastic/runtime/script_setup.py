@@ -1,14 +1,14 @@
-"""What a script hears of others while it sets up, before it comes to its training function.
+"""Rank, size and collectives while a script sets up, before it reaches its training function.
 
-Horovod's C++ is alone then, at rank 0 of 1. That stays the answer for Horovod's own modules, which branch on it around
-their collectives. A script divides its data by rank and size, and chooses its writer by them, so it hears what the master
-expects. One worker runs in a pod, so the local rank is 0 of 1, and the cross rank is the rank.
+Horovod's C++ is alone then, at rank 0 of 1. Horovod's own modules, which branch on it around their collectives, get
+that answer. A script divides its data and chooses its writer by rank and size, so it gets those that the master
+expects. One worker runs per pod, so the local rank is 0 of 1, and the cross rank is the rank.
 
-Collectives are real. Where a gang begins, all its members set up at the same time. At the first such collective they
-meet in a round of their own, and Horovod carries out this one and those after it. A newcomer sets up while the others
-train, and no member is there to answer. What reduces gradients, or makes parameters and optimizers alike, goes on alone
-there: the synchronization of the state replaces it. A script cannot go by any other answer, so the process ends and names
-the line.
+Collectives are real. When a gang begins, all its members set up at the same time. At the first collective they meet in
+a round of their own, and Horovod runs this and later collectives. A newcomer sets up while the others train, so no
+member can answer. There, collectives that reduce gradients or synchronize parameters and optimizers run alone, because
+the later synchronization of the state replaces them. For any other collective the result would be wrong, so the process
+ends and names the line.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from .round_assignment import Place
 from .runtime_errors import SetupCollective
 
 ARRIVAL: Mapping[str, Any] = {"round": 0, "step": 0, "committed": 0, "samples": 0.0, "why": "newcomer"}
-"""What a process says at the barrier that has no state yet."""
+"""Report at the barrier of a process without state."""
 
 LIBRARIES = ("tensorflow", "keras", "horovod")
-"""Packages through which a script may ask."""
+"""Packages through which a script may read rank and size."""
 
 _one = threading.Lock()
 _told: Place | None = None
 _alone = False
 _asked: dict[str, tuple[int, str]] = {}
-"""Field → what the script was told of it and keeps, and where it asked first."""
+"""Field → the value that the script read, and the line of the first read."""
 
 FAMILIES = ("allreduce", "allgather", "broadcast", "alltoall", "reducescatter", "join", "barrier")
-"""Words in the names of the native functions that speak to other processes."""
+"""Parts of the names of the native functions that communicate with other processes."""
 
 REPLACED = (
     "broadcast_parameters",
@@ -44,26 +44,26 @@ REPLACED = (
     "broadcast_variables",
     "broadcast_global_variables",
 )
-"""Functions of Horovod's whose work the synchronization of the state does again."""
+"""Functions of Horovod that the synchronization of the state replaces."""
 
 KINDS: Mapping[str, str] = {"rank": "rank", "size": "size", "cross_rank": "rank", "cross_size": "size"}
-"""Method of Horovod's that a script may ask → the field of a place that answers it."""
+"""Method of Horovod that a script may call → the field of a place that answers it."""
 
 DEALS = "horovod.torch.elastic.sampler"
-"""Horovod's one module that divides data. It is dealt again in each round, so it is no script that asked."""
+"""Horovod's only module that divides data. It is updated in each round, so its reads do not count as the script's."""
 
 PACKAGES = ("horovod.", f"{__package__}.")
-"""How the names of modules begin that are no script's."""
+"""Prefixes of the names of modules that do not belong to the script."""
 
 answered_alone = False
-"""A collective of the set-up went on without the other members."""
+"""A collective of the setup ran without the other members."""
 
 _operations: Any = None
-"""The module of Horovod's that can shut it down and initialize it."""
+"""The module of Horovod that can shut it down and initialize it."""
 
 
 def told() -> Place:
-    """What the master expects of this process's first round. Waits until it is known, and stays as it was told."""
+    """The place that the master expects for this process's first round. Waits until it is known; it does not change."""
     global _told  # noqa: PLW0603 - one process, one first round
     with _one:
         if _told is None:
@@ -72,9 +72,9 @@ def told() -> Place:
 
 
 def answer(kind: str, frame: Any, *, noted: bool) -> int:
-    """`kind` of the place that the script goes by, `rank` or `size`. noted: code of the script asks, in this frame.
+    """`kind` (`rank` or `size`) of the place that the script sees. noted: this frame is code of the script.
 
-    In a round that is its place there, in a rehearsal that of the round before, and before the first the expected one.
+    In a round that is its place there, in a rehearsal that of the previous round, before the first the expected one.
     """
     if _alone:
         return {"rank": 0, "size": 1}[kind]
@@ -87,19 +87,19 @@ def answer(kind: str, frame: Any, *, noted: bool) -> int:
 
 
 def _traced() -> bool:
-    """Whether a graph of TensorFlow's is being made, which keeps the answer."""
+    """Whether TensorFlow is building a graph, which keeps the answer."""
     tensorflow: Any = sys.modules.get("tensorflow")
     return tensorflow is not None and not tensorflow.executing_eagerly()
 
 
 def others_heard() -> bool:
-    """Whether the script heard that there are others."""
+    """Whether the script was told a size greater than 1."""
     return _told is not None and _told.size > 1
 
 
 @contextlib.contextmanager
 def alone() -> Iterator[None]:
-    """Meanwhile the script hears that it is alone."""
+    """Context in which the script gets rank 0 and size 1."""
     global _alone  # noqa: PLW0603 - one script in a process
     _alone = True
     try:
@@ -109,12 +109,12 @@ def alone() -> Iterator[None]:
 
 
 def asked() -> tuple[int, int] | None:
-    """Rank and size that the script was told before its first round; None where it did not ask."""
+    """Rank and size that the script read before its first round; None if it did not read them."""
     return (_told.rank, _told.size) if _told and _asked else None
 
 
 def differs(rank: int, size: int) -> str:
-    """File and line where the script asked for what is not true in this place; empty: all that it asked for is."""
+    """File and line where the script read a value that differs in this place; empty if there is none."""
     now = {"rank": rank, "size": size}
     return next((where for kind, (value, where) in _asked.items() if now[kind] != value), "")
 
@@ -125,7 +125,7 @@ def again() -> bool:
 
 
 def line_of(frame: Any) -> str:
-    """File and line of the code that asked, above the libraries that it asked through."""
+    """File and line of the calling code, outside the libraries."""
     asks = frame
     while asks is not None and str(asks.f_globals.get("__name__")).partition(".")[0] in LIBRARIES:
         asks = asks.f_back
@@ -134,11 +134,11 @@ def line_of(frame: Any) -> str:
 
 
 CARD = barrier.Card("setup", "a script that sets up")
-"""Nothing has to fit: there is no state yet."""
+"""Card without a state: there is nothing to compare yet."""
 
 
 class Watched:
-    """Horovod's native library `inner`; tells of each collective that is asked for."""
+    """Wraps Horovod's native library `inner`, to detect each collective."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
@@ -158,24 +158,24 @@ class Watched:
 
 
 def patch_basics(module: Any) -> None:
-    """Has `HorovodBasics` answer scripts and Horovod's own modules apart. Bound methods are taken after that."""
+    """Makes `HorovodBasics` answer scripts and Horovod's own modules differently. Bound methods are created later."""
     for name, kind in KINDS.items():
         setattr(module.HorovodBasics, name, _answering(getattr(module.HorovodBasics, name), kind))
 
 
 def patch_process_sets(module: Any) -> None:
-    """The same for the set of all processes, which scripts may ask as well."""
+    """The same for the set of all processes, which scripts may use as well."""
     for name in ("rank", "size"):
         setattr(module.ProcessSet, name, _answering(getattr(module.ProcessSet, name), name))
 
 
 def _answering(native: Callable[[Any], Any], kind: str) -> Callable[[Any], Any]:
     def ask(self: Any) -> Any:
-        frame = sys._getframe(1)  # noqa: SLF001 - there is no other way to the caller, and this one is quick
+        frame = sys._getframe(1)  # noqa: SLF001 - the only way to the caller, and fast
         deals, asks = frame.f_globals.get("__name__") == DEALS, _of_script(frame)
         if not (deals or asks) and _speaks(frame.f_code.co_name):
             _collective(frame)
-        truth = native(self)  # raises where Horovod is not initialized
+        truth = native(self)  # raises if Horovod is not initialized
         if truth is None or bool(getattr(self, "process_set_id", 0)) or not (deals or asks):
             return truth
         return answer(kind, frame, noted=asks)
@@ -185,7 +185,7 @@ def _answering(native: Callable[[Any], Any], kind: str) -> Callable[[Any], Any]:
 
 
 def _of_script(frame: Any) -> bool:
-    """Whether this code is neither Horovod's nor ours."""
+    """Whether this code belongs neither to Horovod nor to Gangwright."""
     return not f"{frame.f_globals.get('__name__')}.".startswith(PACKAGES)
 
 
@@ -198,19 +198,19 @@ def patch_operations(module: Any) -> None:
 
 
 def _speaks(name: str) -> bool:
-    """Whether a function of this name of Horovod's speaks to other processes, after it has asked who they are."""
+    """Whether Horovod's function of this name communicates with other processes after it has read rank or size."""
     return name == "forward" or any(word in name for word in FAMILIES)
 
 
 def _untraced(call: Any) -> None:
-    """Has TensorFlow's AutoGraph call it as it is, where it would rewrite what it calls: this runs in Python alone."""
+    """Prevents TensorFlow's AutoGraph from rewriting this function, which must run in Python."""
     call.autograph_info__ = {}
 
 
 def _collective(frame: Any) -> None:
-    """`frame`, of Horovod's, is about to speak to other processes. While the script sets up they are made to be there.
+    """`frame`, of Horovod, is about to communicate with other processes. If the script sets up, they meet first.
 
-    Raises SetupCollective where they cannot be, and the script would go by the answer.
+    Raises SetupCollective if they cannot meet and the script would use the result.
     """
     global answered_alone  # noqa: PLW0603 - one script in a process
     mine, module = worker_context.current(), _operations
@@ -229,14 +229,13 @@ def _collective(frame: Any) -> None:
     if name.rstrip("_") in REPLACED or not any(name.startswith(word) for word in FAMILIES):
         return
     raise SetupCollective(
-        f"{line_of(script)} calls {name} while it sets up, and this worker joins a training that goes on: no "
-        "other worker is there to answer. Call it in the function that hvd.elastic.run decorates, or keep the value in "
-        "the state"
+        f"{line_of(script)} calls {name} while it sets up, but this worker joins a running training: no other worker "
+        "can answer. Call it in the function that hvd.elastic.run decorates, or keep the value in the state"
     )
 
 
 def _called(frame: Any) -> tuple[str, Any]:
-    """The function of Horovod's that was called from outside, and who called it."""
+    """The function of Horovod that was called from outside, and its caller's frame."""
     while frame.f_back is not None and not _of_script(frame.f_back):
         frame = frame.f_back
     return frame.f_code.co_name, frame.f_back or frame
@@ -245,7 +244,7 @@ def _called(frame: Any) -> tuple[str, Any]:
 def _meet(
     mine: worker_context.Worker, expected: Place, shutdown: Callable[[], None], init: Callable[[], None]
 ) -> None:
-    """Into a round of those that set up. Where one is lost, all begin again: the master ends this process."""
+    """Enters a round of the members that set up. If one is lost, all start over: the master ends this process."""
     body = {**ARRIVAL, "place": [expected.rank, expected.size], "again": again(), "setup": True}
     mine.progress.phase = "Ready"
     while True:

@@ -1,12 +1,13 @@
-"""A state as a checkpoint holds it, and as the barrier compares it. Pure.
+"""The form of a state in a checkpoint, and its comparison at the barrier. Pure.
 
-A checkpoint holds a nest of dicts, lists, plain values and arrays as one JSON text and a table of arrays. No pickle.
-What a state holds beside its tensors is whatever a script put there: counters, lists, a sampler's dictionary. An object
-of a class has no such form and is refused by name when it is saved, not when it is restored.
+A checkpoint holds nested dicts, lists, plain values and arrays as one JSON text and a table of arrays, without pickle.
+In addition to its tensors, a state holds what the script put there: counters, lists, a sampler's dictionary. An object
+of another class has no such form and is rejected by name when it is saved, not when it is restored.
 
-The barrier compares what a state is made of, so that two workers know whether they can synchronize before they do. A
-broadcast of four tensors to a worker that expects three never ends: an unbuilt Keras optimizer has one variable, a built
-one three to five. So shapes and dtypes are compared. Names do not count: Keras numbers layers by how many were made before.
+The barrier compares the composition of states, so that two workers know whether they can synchronize before they do. A
+broadcast of four tensors to a worker that expects three never ends: an unbuilt Keras optimizer has one variable, a
+built one three to five. So shapes and dtypes are compared. Names do not count, because Keras numbers layers by the
+number created before.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from .runtime_errors import CheckpointError
 ARRAY, SCALAR, ITEMS, TUPLE = "$array", "$scalar", "$items", "$tuple"
 
 LISTED = 40
-"""Tensors that a description names one by one: enough to see where two models part."""
+"""Maximum tensors in a description: enough to see where two models differ."""
 
 
 def pack(tree: Any, as_array: Callable[[Any], Any]) -> tuple[str, dict[str, Any]]:
-    """(JSON text, arrays by name). `as_array(leaf)` gives an array for what is a tensor, else None."""
+    """(JSON text, arrays by name). `as_array(leaf)` returns an array for a tensor, else None."""
     arrays: dict[str, Any] = {}
 
     def go(node: Any, where: str) -> Any:
@@ -46,7 +47,7 @@ def pack(tree: Any, as_array: Callable[[Any], Any]) -> tuple[str, dict[str, Any]
 
 
 def unpack(text: str, arrays: Mapping[str, Any]) -> Any:
-    """The nest that `pack` was given; tensors come back as arrays."""
+    """The nested value that was passed to `pack`; tensors come back as arrays."""
 
     def go(node: Any) -> Any:
         if isinstance(node, list):
@@ -65,23 +66,23 @@ def unpack(text: str, arrays: Mapping[str, Any]) -> Any:
 
 
 def _array(node: Any, where: str, as_array: Callable[[Any], Any]) -> Any:
-    """The array of a tensor. Raises CheckpointError when there is none, or a file would not give it back."""
+    """The array of a tensor. Raises CheckpointError if there is none, or if a file cannot hold it."""
     try:
         array = as_array(node)
     except TypeError as error:  # a tensor whose type or layout numpy does not know
-        raise CheckpointError(f"{where or 'the state'} is nothing a checkpoint can hold: {error}") from error
-    if not hasattr(array, "dtype"):  # none, or the bytes of a text
+        raise CheckpointError(f"a checkpoint cannot hold {where or 'the state'}: {error}") from error
+    if not hasattr(array, "dtype"):  # None, or the bytes of a string
         raise CheckpointError(
-            f"{where or 'the state'} is a {type(node).__name__}, which no checkpoint can hold"
+            f"a checkpoint cannot hold {where or 'the state'}: its type is {type(node).__name__}"
         )
     if array.dtype.hasobject:
-        raise CheckpointError(f"{where or 'the state'} is an array of objects, which no checkpoint can hold")
+        raise CheckpointError(f"a checkpoint cannot hold {where or 'the state'}: it is an array of objects")
     return array
 
 
 def _is_number(node: Any) -> bool:
-    """A number of numpy's, which is not an array of no dimensions: it comes back as Python's, or as it was (a date, a
-    complex number).
+    """Whether it is a numpy scalar, not an array without dimensions. It comes back as a Python number, or unchanged (a
+    date, a complex number).
     """
     return hasattr(node, "item") and hasattr(node, "dtype") and not hasattr(node, "__len__")
 
@@ -93,11 +94,11 @@ def digest(shapes: Sequence[str], attributes: Sequence[str]) -> str:
 
 
 def describe(shapes: Sequence[str], attributes: Sequence[str]) -> str:
-    """The same for a person: how many tensors, which, and the names of the plain values."""
+    """The same as readable text: the number of tensors, their shapes, and the names of the plain values."""
     listed = ", ".join(shapes[:LISTED]) + (", …" if len(shapes) > LISTED else "")
     return f"{len(shapes)} tensors ({listed}) and {', '.join(sorted(attributes)) or 'no plain values'}"
 
 
 def shape(dtype: str, dimensions: Sequence[int]) -> str:
-    """One tensor in words: `float32[3,3,16]`."""
+    """Text for one tensor: `float32[3,3,16]`."""
     return f"{dtype}[{','.join(str(one) for one in dimensions)}]"

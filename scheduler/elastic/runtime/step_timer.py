@@ -1,17 +1,17 @@
 # ruff: noqa: SLF001 - the seams of Horovod's Python layer are private
-"""When a step's own work was done and its first gradient went into the collective.
+"""Measures when a step's own work was done and its first gradient entered the collective.
 
-Step times are equal on all ranks by construction; what tells a straggler is the time until its gradients are ready. In
-a traced step no Python runs, so one operation is added to the graph where the first allreduce is asked for: it waits
-for that gradient (usually the first layer's, the last one backpropagation finishes) and writes the time into a
-variable. One operation a step, microseconds. `GANGWRIGHT_COMPUTE=off` leaves graphs alone (a step compiled by XLA wants
-that).
+Step times are equal on all ranks by construction; a straggler shows in the time until its gradients are ready. In a
+traced step no Python runs, so one operation is added to the graph at the first allreduce. It waits for that gradient
+(usually the first layer's, which backpropagation computes last) and writes the time into a variable. That is one
+operation per step, microseconds. `GANGWRIGHT_COMPUTE=off` leaves graphs alone (a step compiled by XLA needs that).
 
-PyTorch runs Python in every step. There gradients go into the collective one by one while others are still worked out;
-own work is done where the distributed optimizer begins to wait for them.
+PyTorch runs Python in every step. There gradients enter the collective one by one while others are still being
+computed. A step's own work is done when the distributed optimizer begins to wait for them.
 
-Graphs know the wall clock alone, and that may be set at any time. So what they noted is brought to the monotonic clock
-by how far the two were apart, and a step in which that changed has no compute time: a straggler would be made of it.
+Graphs can only read the wall clock, which may be set at any time. So their times are converted to the monotonic clock
+by the offset of the two. A step during which the offset changed has no compute time, because the worker would look like
+a straggler.
 """
 
 from __future__ import annotations
@@ -23,45 +23,45 @@ import weakref
 from typing import Any, Callable, Optional
 
 SLIP, DRIFT = 0.01, 0.001
-"""By so many seconds, and by so much of a step's time, the wall clock may seem to part from the monotonic one during a
-step: they are not read in one moment, and not everywhere slewed alike. What is more somebody has set, or is too much to
-measure by."""
+"""Tolerated change of the offset between the wall clock and the monotonic clock during a step: seconds, plus a fraction
+of the step time. They are not read at the same moment, and not slewed alike everywhere. A larger change means that the
+clock was set, or is too imprecise."""
 
 
 def ahead() -> float:
-    """Seconds by which the clock that TensorFlow's `timestamp` reads is ahead of the monotonic one."""
+    """Seconds by which the clock of TensorFlow's `timestamp` is ahead of the monotonic one."""
     return time.time_ns() / 1e9 - time.monotonic()
 
 
 class Stamp:
-    """The moment of the last mark, and when the step began, in seconds of the monotonic clock."""
+    """The time of the last mark, and of the step's beginning, in seconds of the monotonic clock."""
 
     def __init__(self) -> None:
         self._at = 0.0
         self._began = time.monotonic()
 
     def begin(self) -> None:
-        """A step's own work begins now."""
+        """The step's own work begins now."""
         self._began = time.monotonic()
 
     def marked(self) -> bool:
-        """There was a mark since."""
+        """Whether there was a mark in this step."""
         return self._at > self._began
 
     def compute(self) -> float | None:
-        """Seconds from the step's beginning to the mark; None where that is not known."""
+        """Seconds from the step's beginning to the mark; None if unknown."""
         return self._at - self._began if self.marked() else None
 
     def mark(self) -> None:
         self._at = time.monotonic()
 
     def last(self) -> float:
-        """Another number with every mark, and none of anything else."""
+        """A number that changes with every mark, and only then."""
         return self._at
 
 
 class GraphStamp(Stamp):
-    """The moment of the last first allreduce, in a graph of TensorFlow's or outside of one."""
+    """The time of the latest step's first allreduce, inside or outside a graph of TensorFlow."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -73,18 +73,18 @@ class GraphStamp(Stamp):
         self._lone: Any = weakref.WeakSet()
         self._ahead = ahead()
         self._former = 0.0
-        """What the graph noted of a step before."""
+        """The time that the graph wrote in an earlier step."""
         self._seen = 0.0
-        """The beginning of the last step that was seen to have a mark."""
+        """The beginning of the last step that is known to have a mark."""
 
     def begin(self) -> None:
-        # the mark of before comes first: another thread may ask in between, and would take it for one of this step
+        # read the old mark first: another thread in between would attribute it to this step
         self._ahead, self._former = ahead(), self._noted()
         super().begin()
 
     def marked(self) -> bool:
-        """As above. A mark is there until the next step begins; what is known is not looked up again, for that is an
-        operation of TensorFlow's: half a millisecond of processor time in a thread that is seldom awake.
+        """As above. A mark is valid until the next step begins. The result is cached, because a lookup is an operation
+        of TensorFlow: half a millisecond of processor time in a thread that seldom runs.
         """
         began = self._began
         if self._seen != began and (super().marked() or self._noted() != self._former):
@@ -107,11 +107,12 @@ class GraphStamp(Stamp):
         return float(self.variable.numpy())
 
     def passed(self, tensor: Any, size: Callable[[], Any] | None = None) -> Any:
-        """The same tensor, whose readiness is noted: once in every step, graph or eager. `size`, an operation that counts
-        the members: noted only where the worker is alone, whose gradients Horovod reduces with no other.
+        """Returns the tensor and records when it is ready: once per step, in a graph or eagerly. `size`: an operation
+        that returns the number of members; then it records only if the worker is alone, so that Horovod reduces
+        nothing.
 
-        Under a condition of its own: an operation outside would be put in order with Horovod's, and these would wait for
-        the last gradient before they reduce the first (5 % of a step of 66 ms, measured).
+        In a condition of its own: an operation outside would be ordered with Horovod's, and these would wait for the
+        last gradient before they reduce the first (5% of a step of 66 ms, measured).
         """
         tf = self._tf
         if tf.executing_eagerly():
@@ -146,7 +147,7 @@ _torch_stamp = Stamp()
 
 
 def start() -> Stamp:
-    """Begins to note, in TensorFlow; a stamp without marks when it is switched off."""
+    """Starts recording in TensorFlow; returns a stamp without marks if it is switched off."""
     global _stamp  # noqa: PLW0603 - one process, one step at a time
     if _stamp is None and _wanted():
         _stamp = GraphStamp()
@@ -154,7 +155,7 @@ def start() -> Stamp:
 
 
 def start_torch() -> Stamp:
-    """Begins to note, in PyTorch; a stamp without marks when it is switched off."""
+    """Starts recording in PyTorch; returns a stamp without marks if it is switched off."""
     return _torch_stamp if _wanted() else Stamp()
 
 
@@ -163,9 +164,9 @@ def _wanted() -> bool:
 
 
 def patch(module: Any) -> None:
-    """Lets the allreduce of `horovod.tensorflow` pass its tensors through the stamp.
+    """Makes the allreduce of `horovod.tensorflow` pass its tensors through the stamp.
 
-    Horovod asks before whether there is anybody to reduce gradients with; who trains alone takes steps, too.
+    Before that, Horovod checks whether there are other members; the steps of a worker alone are recorded, too.
     """
     module._allreduce = _marking(module._allreduce, _passed)
     module._grouped_allreduce = _marking_first(module._grouped_allreduce, _passed)
@@ -178,9 +179,7 @@ def patch(module: Any) -> None:
 
 
 def patch_torch(module: Any) -> None:
-    """Lets the optimizer of `horovod.torch` say when it begins to wait. Its methods are copied into each one that is
-    made.
-    """
+    """Makes the optimizer of `horovod.torch` record when it begins to wait. Each new optimizer copies its methods."""
     waits = module._DistributedOptimizer.synchronize
 
     def synchronize(self: Any) -> Any:

@@ -1,8 +1,8 @@
-"""What this worker has done, what its steps take, and the thread that tells the agent.
+"""The progress of this worker, its step times, and the thread that reports them to the agent.
 
-The main thread only counts and notes times; a thread beside it posts them once in a while, so nothing that the agent does
-can slow a step down. The thread does not speak for the main thread: when training hangs the counters stand still, and
-`collective` says whether it hangs inside a collective (a peer is missing) or before one (it is the culprit).
+The main thread only counts and records times. Another thread posts them periodically, so that the agent cannot slow
+down a step. A report is no sign of life of the main thread: if training hangs, the counters stop. `collective` shows
+whether it hangs inside a collective (a peer is missing) or before one (this worker is the culprit).
 """
 
 from __future__ import annotations
@@ -18,43 +18,43 @@ from .agent_client import BRIEF, Shim
 from .step_timer import Stamp
 
 INTERVAL = 1.0
-"""Seconds between two reports when a round is new, as between the agent's beats to the master: by its first steps sizes
-are compared.
+"""Seconds between two reports in a new round, as between the agent's beats to the master: sizes are compared by the
+first steps of a round.
 """
 
 SETTLED = 2.0
-"""Seconds between two reports later on: beats show that the worker lives, and what a report says may come a second later.
-Each is taken from the training: here and at the agent 1.5 ms of a core together, measured, for what is needed once in a
-while is in no cache any more.
+"""Seconds between two later reports: beats show that the worker lives, and a report may come a second later. A report
+takes 1.5 ms of a core from the training, here and at the agent together (measured), because the data of seldom used
+code is no longer in any cache.
 """
 
 NEW = 10
-"""Reports of a training until its round is not new any more: a size is left after two measurements at the earliest, and
-the first steps of a round, in which frameworks trace, may take some seconds of these."""
+"""Number of reports until a round is no longer new: a size is left after two measurements at the earliest, and the
+first steps of a round, in which frameworks trace, may take some seconds of that time."""
 
 EPOCH, TOTAL = "epoch", "total_samples"
-"""What a script tells of its whole training, by name; the second is a value of the report, and the master knows it
+"""Names of the script's reports about its whole training. The second is a value of the report, and the master knows it
 by this name.
 """
 
 
 STILL = 5
-"""Reports in a row of the same step, from which on it is looked up whether steps are taken all the same: that costs an
-operation of TensorFlow's.
+"""Consecutive reports of the same step after which the timer is checked for steps. That costs an operation of
+TensorFlow.
 """
 
 
 @dataclass
 class Progress:
-    """Counters of one worker. `step` counts commits and checks since the job's beginning, `samples` what all ranks
-    took.
+    """Counters of one worker. `step` counts commits and checks since the job's start, `samples` the samples of all
+    ranks.
     """
 
     phase: str = "WarmingUp"
     setup: bool = True
-    """The script has not come to its training function yet."""
+    """The script has not reached its training function yet."""
     stale: str = ""
-    """File and line where the script asked for a rank or size that is not true any more."""
+    """File and line where the script read a rank or size that is outdated."""
     round: int = 0
     step: int = 0
     committed: int = 0
@@ -62,17 +62,17 @@ class Progress:
     committed_samples: int = 0
     epoch_length: int = 0
     ours: dict[str, float] = field(default_factory=dict)
-    """What the loop itself says. It comes before the script's `values`, for what is too many is cut from the end."""
+    """Values of the loop itself. They precede the script's `values`, because excess values are cut from the end."""
     values: dict[str, float] = field(default_factory=dict)
     told: dict[str, float] = field(default_factory=dict)
-    """What the script says of its whole training (`EPOCH`, `TOTAL`). It is no figure of a step: a warm-up leaves it
-    as it is.
+    """The script's reports about its whole training (`EPOCH`, `TOTAL`). They do not belong to a step, so a warm-up
+    leaves them unchanged.
     """
     uses: set[str] = field(default_factory=set)
-    """What the script was given of the round because it asked: `batch`, `rate`."""
+    """What the script read of the round: `batch`, `rate`."""
     in_check: bool = False
     stamp: Stamp = field(default_factory=Stamp)
-    """Notes the collectives of steps."""
+    """Records the collectives of steps."""
     _still: int = 0
     _reported: tuple[Any, ...] = ()
     _mark: float = 0.0
@@ -80,7 +80,7 @@ class Progress:
     _computes: list[float] = field(default_factory=list)
 
     def stepped(self, seconds: float | None, compute: float | None) -> None:
-        """One more step; times are None where they say nothing (the first step after a change)."""
+        """Counts a step; times are None if they are not meaningful (the first step after a change)."""
         self.step += 1
         if seconds is not None:
             self._steps.append(seconds)
@@ -88,20 +88,20 @@ class Progress:
             self._computes.append(compute)
 
     def saved(self) -> None:
-        """The state as it is now is what a failure goes back to."""
+        """The current state is committed: a failure goes back to it."""
         self.committed, self.committed_samples = self.step, self.samples
 
     def rolled_back(self) -> None:
-        """A failure: what was not committed did not happen."""
+        """A failure: uncommitted steps are discarded."""
         self.step, self.samples = self.committed, self.committed_samples
 
     def moved(self, step: int, samples: int) -> None:
-        """The state is now another one's (rank 0's, a checkpoint's), and is committed."""
+        """The state was replaced (by rank 0's, or a checkpoint's) and is committed."""
         self.step, self.samples = step, samples
         self.saved()
 
     def body(self) -> dict[str, Any]:
-        """The report, and the times since the last one forgotten."""
+        """The report; resets the times since the last one."""
         steps, self._steps = self._steps, []
         computes, self._computes = self._computes, []
         return {
@@ -121,7 +121,7 @@ class Progress:
         }
 
     def _marked(self) -> float:
-        """What changes with every step of a script that commits seldom, and so shows that it goes on."""
+        """A number that changes with every step of a script that commits seldom, and so proves its progress."""
         here = (self.phase, self.step, self.samples, self.told.get(EPOCH))
         self._still = self._still + 1 if here == self._reported else 0
         self._reported = here
@@ -130,7 +130,7 @@ class Progress:
         return self._mark
 
     def _epoch(self) -> float | None:
-        """Epochs done: as the script says, else by its position; None where neither is known."""
+        """Completed epochs: as the script reports, else by its position; None if neither is known."""
         counted = self.samples / self.epoch_length if self.epoch_length else None
         return self.told.get(EPOCH, counted)
 
@@ -139,7 +139,7 @@ class Progress:
 
 
 class Reporter(threading.Thread):
-    """Posts the progress until told to stop."""
+    """Posts the progress until it is stopped."""
 
     def __init__(self, shim: Shim, progress: Progress) -> None:
         super().__init__(name="gangwright-progress", daemon=True)
@@ -153,7 +153,7 @@ class Reporter(threading.Thread):
             self.report()
 
     def pause(self) -> float:
-        """Seconds until the next report, of which this is one more in the round."""
+        """Seconds until the next report; counts it in the round."""
         if self._progress.phase != "Training":
             return INTERVAL
         if self._round != self._progress.round:
@@ -162,20 +162,20 @@ class Reporter(threading.Thread):
         return INTERVAL if self._of_round <= NEW else SETTLED
 
     def report(self) -> None:
-        """Sends what there is, and has sent it when this returns: what was told last is the newest."""
+        """Sends the progress before it returns, under a lock, so that the last report is the newest."""
         with self._one:
             self._shim.tell("/progress", self._progress.body())
 
     def stop(self) -> None:
-        """One last report; no thread of ours is inside a framework when the interpreter ends."""
+        """Sends a last report, after the thread's end: it must not be inside a framework when the interpreter ends."""
         self._over.set()
         if self.is_alive():
-            self.join(2 * BRIEF)  # as long as it may take to tell one
+            self.join(2 * BRIEF)  # the maximum duration of a report
         self.report()
 
 
 def say(line: str) -> None:
-    """One line on stderr, with the worker's name."""
+    """Logs one line to stderr, with the worker's name."""
     sys.stderr.write(f"gangwright: {os.environ.get('GANGWRIGHT_POD', 'worker')}: {line}\n")
     sys.stderr.flush()
 
@@ -183,8 +183,8 @@ def say(line: str) -> None:
 class Idle:
     """Times between the ends of steps; across a change of round that time is the idle time.
 
-    Idle is from the end of the last step before the change to the end of the first step after it, on a worker that was
-    in both rounds: it includes that first step, so the time without it is told beside it.
+    The idle time is from the end of the last step before the change to the end of the first step after it, on a worker
+    that was in both rounds. It includes that first step, so the time without it is reported as well.
     """
 
     def __init__(self) -> None:
@@ -198,7 +198,7 @@ class Idle:
         self._resumed = time.monotonic()
 
     def stepped(self) -> float | None:
-        """The seconds of the step that is over; None for the first one of a round, which says nothing about steps."""
+        """The seconds of the completed step; None for the first one of a round, which is not representative."""
         now, last = time.monotonic(), self._last
         self._last = now
         if self._resumed is None:

@@ -1,14 +1,13 @@
-"""How each kind of value is kept and put back: the places where values stand, and objects as a whole.
+"""Backup and restoration of each kind of value: places that hold values, and whole objects.
 
-Places are cells, modules, classes, objects and containers. They are put back in place, and only where something has
-changed. What a traced function of TensorFlow has made for itself, where nothing was before, stays (`Stays`): the function
-would not make it again.
+Places are cells, modules, classes, objects and containers. They are restored in place, and only if something has
+changed. New objects that a traced function of TensorFlow has created for itself stay (`Stays`), because the function
+would not create them a second time.
 
-Copied as a whole are random generators, arrays, tensors, and iterators that know their position. `copy.copy` is not
+Random generators, arrays, tensors, and iterators that know their position are copied as a whole. `copy.copy` is not
 enough: a copied `enumerate` draws from the iterator of the original. Never here: generators and iterators of libraries,
-which do not tell their position. Every library is looked for among the modules that are loaded already; one that was never
-imported has no objects. An array or a tensor of more than `LARGE` bytes is taken for a data set. Weights and optimizers
-have no limit.
+which do not expose their position. Libraries are looked up among the loaded modules; one that was never imported has no
+objects. An array or a tensor of more than `LARGE` bytes counts as a data set. Weights and optimizers have no limit.
 """
 
 from __future__ import annotations
@@ -29,24 +28,24 @@ Back = Callable[[Stays], None]
 MISSING = object()
 
 SHARED = {itertools.groupby, type(itertools.tee("")[0])}
-"""Types whose copies share more than what they draw from."""
+"""Types whose copies share more than their source."""
 
 LARGE = 64 << 20
-"""Bytes. Counters, masks and averages of metrics have less; a copy of more may not find room beside a data set."""
+"""Bytes. Counters, masks and averages of metrics are smaller; a larger copy may not fit next to a data set."""
 
 Whole = Optional[Callable[[], None]]
-"""Puts one object back; None for what is nothing of that kind."""
+"""Restores one object; None for an object of another kind."""
 
 
 class Holder(NamedTuple):
-    """One name: what it refers to (or MISSING), another value for it, none."""
+    """One name: functions to read its value (or MISSING), to write it, and to delete it."""
 
     read: Callable[[], Any]
     write: Callable[[Any], Any]
     drop: Callable[[], Any]
 
     def back(self, kept: Any) -> Back:
-        """Puts back what `read` gave."""
+        """Restores the value that `read` returned."""
 
         def put(stays: Stays) -> None:
             now = self.read()
@@ -61,7 +60,7 @@ class Holder(NamedTuple):
 
 
 def cell(one: types.CellType) -> Holder:
-    """A variable that a function has from the one around it; it may be empty."""
+    """A variable of a function that comes from an enclosing one; it may be empty."""
 
     def read() -> Any:
         try:
@@ -84,7 +83,7 @@ def entry(room: dict[str, Any], name: str) -> Holder:
 
 
 def attribute(kind: type, name: str) -> Holder:
-    """Of a class itself, as it was written there."""
+    """An attribute of a class itself, without descriptor access."""
     return Holder(
         lambda: vars(kind).get(name, MISSING),
         lambda value: type.__setattr__(kind, name, value),
@@ -93,7 +92,7 @@ def attribute(kind: type, name: str) -> Holder:
 
 
 def slot(value: Any, member: Any) -> Holder:
-    """An attribute for which a class has reserved room."""
+    """An attribute in a slot."""
 
     def read() -> Any:
         try:
@@ -105,12 +104,12 @@ def slot(value: Any, member: Any) -> Holder:
 
 
 def names(kind: type) -> list[str]:
-    """The attributes of a class that are not Python's own."""
+    """The attributes of a class, without Python's own."""
     return [name for name in vars(kind) if not name.startswith(("__", "_abc_"))]
 
 
 def no_new_names(kind: type) -> Back:
-    """Removes from a class what was not there."""
+    """Removes new attributes from a class."""
     kept = frozenset(names(kind))
 
     def put(stays: Stays) -> None:
@@ -122,7 +121,7 @@ def no_new_names(kind: type) -> Back:
 
 
 def mapping(value: dict[Any, Any]) -> Back:
-    """A dictionary of any kind, with its order."""
+    """A dictionary of any kind, including its order."""
     kept = dict(value)
     base: Any = collections.OrderedDict if isinstance(value, collections.OrderedDict) else dict
 
@@ -142,7 +141,7 @@ def mapping(value: dict[Any, Any]) -> Back:
 
 
 def sequence(value: Any) -> Back:
-    """A list, an array of Python's, or a queue with two ends."""
+    """A list, a Python array, or a deque."""
     kept = list(value)
 
     def put(stays: Stays) -> None:
@@ -172,26 +171,26 @@ def members(value: set[Any]) -> Back:
 
 
 def _same(now: Sequence[Any], kept: Sequence[Any]) -> bool:
-    """By identity: to compare arrays says nothing, and takes long."""
+    """Compares by identity: a comparison of arrays is not a truth value, and slow."""
     return len(now) == len(kept) and all(map(is_, now, kept))
 
 
 Known = Dict[int, Tuple[Any, Any]]
-"""Originals, by identity, with their copies; an original that lives on leaves its identity to no other."""
+"""Originals, by identity, with their copies. The originals are kept alive, so that no identity is reused."""
 
 
-class NotCopied(Exception):  # noqa: N818 - read as a word where it is caught
-    """An iterator, one that it draws from, or a tensor, cannot be copied."""
+class NotCopied(Exception):  # noqa: N818 - a condition, not an error
+    """An iterator, one of its sources, or a tensor, cannot be copied."""
 
 
 def is_iterator(value: Any) -> bool:
-    """Whether it is one, of any kind. The type is asked: libraries have objects that answer to every name."""
+    """Whether it is an iterator of any kind. Checks the type: some objects of libraries answer to every name."""
     return hasattr(type(value), "__next__")
 
 
 def copied(value: Any, inner: Callable[[Any], Any], known: Known) -> Any:
-    """A copy at the same place. `inner` gives what the copy has in place of anything else that the original refers to.
-    Two that draw from one do so still, by what is `known`.
+    """A copy at the same position. `inner` returns the replacement of any other object that the original refers to.
+    With `known`, two iterators with a common source have a common source in their copies.
     """
     if id(value) in known:
         return known[id(value)][1]
@@ -212,7 +211,7 @@ def copied(value: Any, inner: Callable[[Any], Any], known: Known) -> Any:
 
 
 def _tells(value: Any) -> bool:
-    """Whether its `__reduce__` says all of its place. From Python 3.14 on those of itertools have none."""
+    """Whether its `__reduce__` contains its whole position. From Python 3.14 on, iterators of itertools have none."""
     kind = type(value)
     return (
         is_iterator(value)
@@ -223,13 +222,13 @@ def _tells(value: Any) -> bool:
 
 
 def _own(state: Any) -> Any:
-    """`cycle` adds to its list of what it has seen."""
+    """The state with lists copied, because `cycle` appends to its list."""
     return tuple(list(one) if type(one) is list else one for one in state) if type(state) is tuple else state
 
 
 def keep(value: Any, weighs: bool) -> Whole:
-    """What puts `value` back as it is now. `weighs`: it belongs to a model or to an optimizer. Raises NotCopied where it
-    is of such a kind and cannot be copied.
+    """A function that restores the current state of `value`; None for other kinds. `weighs`: the value belongs to a
+    model or an optimizer. Raises NotCopied if it is of such a kind and cannot be copied.
     """
     if isinstance(value, random.Random):
         return _random(value)
@@ -243,20 +242,20 @@ def keep(value: Any, weighs: bool) -> Whole:
 
 
 def grad(value: Any) -> Any:
-    """The gradient that a tensor of PyTorch holds, a tensor itself."""
+    """The gradient of a PyTorch tensor, a tensor itself."""
     torch: Any = sys.modules.get("torch")
     return value.grad if torch is not None and isinstance(value, torch.Tensor) and value.is_leaf else None
 
 
 def weights(value: Any) -> list[Any]:
-    """The tensors of a compiled module of PyTorch, which has none among its attributes."""
+    """The tensors of a compiled PyTorch module, which are not among its attributes."""
     torch: Any = sys.modules.get("torch")
     compiled = torch is not None and isinstance(value, torch.jit.ScriptModule)
     return [*value.parameters(), *value.buffers()] if compiled else []
 
 
 def _nothing() -> None:
-    """A data set, or what nothing can change."""
+    """Restores nothing: a data set, or an immutable object."""
 
 
 def _random(value: random.Random) -> Whole:
@@ -289,19 +288,19 @@ def _torch(torch: Any, value: Any, weighs: bool) -> Whole:
         return lambda: value.set_state(state)
     if not isinstance(value, torch.Tensor):
         return None
-    if hasattr(type(value), "materialize"):  # the first step will give it, and its module, another class
+    if hasattr(type(value), "materialize"):  # the first step changes its class and that of its module
         raise NotCopied
     data, gradient, wanted = value.data, grad(value), value.requires_grad
     try:
         if not (weighs or wanted) and value.numel() * value.element_size() > LARGE:
             return _nothing
-        kept = data.to("cpu", copy=True)  # a device may have no room for one more
-    except (RuntimeError, ValueError, NotImplementedError) as error:  # without memory
+        kept = data.to("cpu", copy=True)  # a device may have no memory for another copy
+    except (RuntimeError, ValueError, NotImplementedError) as error:  # out of memory
         raise NotCopied from error
 
     def back() -> None:
         with torch.no_grad():
-            if value.data_ptr() != data.data_ptr():  # moved to a device, which gave it other memory
+            if value.data_ptr() != data.data_ptr():  # it was moved to a device, into other memory
                 value.data = data
             data.copy_(kept)
         if value.is_leaf:
@@ -312,19 +311,19 @@ def _torch(torch: Any, value: Any, weighs: bool) -> Whole:
 
 
 def _tensorflow(tf: Any, value: Any, _weighs: bool) -> Whole:
-    """An iterator of `tf.data`, with its buffers; one over a Python generator has no such form."""
+    """An iterator of `tf.data`, with its buffers; one over a Python generator cannot be serialized."""
     iterator = getattr(value, "_iterator_resource", None) if isinstance(value, tf.data.Iterator) else None
     if iterator is None:
         return None
     try:
-        kept = value._serialize_to_tensors()  # noqa: SLF001 - as a checkpoint of TensorFlow has it
+        kept = value._serialize_to_tensors()  # noqa: SLF001 - as a checkpoint of TensorFlow does
     except (AttributeError, tf.errors.OpError) as error:
         raise NotCopied from error
     return lambda: value._restore_from_tensors(kept)  # noqa: SLF001
 
 
 def place(file: Any) -> Callable[[], None]:
-    """Of a file that is read, the place in it."""
+    """Restores the position in a file that is only read."""
     with contextlib.suppress(OSError, ValueError):
         if file.readable() and file.seekable() and not file.writable():
             at = file.tell()
@@ -333,7 +332,7 @@ def place(file: Any) -> Callable[[], None]:
 
 
 def flows(value: Any) -> bool:
-    """Whether it changes by itself, such as a queue that a thread of the script fills, or that thread."""
+    """Whether another thread or process changes it, for example a queue that a thread fills, or that thread."""
     queues = tuple(getattr(sys.modules.get("queue"), name, ()) for name in ("Queue", "SimpleQueue"))
     kind = type(value)
     remote = kind.__module__ == "multiprocessing.queues"

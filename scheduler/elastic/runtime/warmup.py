@@ -1,24 +1,24 @@
-"""A newcomer's first steps, alone, before anybody is interrupted for it, and undone afterwards.
+"""A newcomer's first steps, alone, before other workers are interrupted for it; they are undone after that.
 
-What is slow in a first step is done here: building variables, tracing the training step, tracing Horovod's broadcasts.
-The script's own function runs until its first commit or check. An exception ends it there, which no `except Exception`
-of the script catches. Then all that the function reaches is what it was (`rehearsal_snapshot`). So are TensorFlow's variables, the
-counters, and the sources of chance of Python, numpy, TensorFlow and PyTorch. `GANGWRIGHT_WARMUP=1` is in the environment
-meanwhile, for scripts with effects outside (a log file, a checkpoint).
+The slow parts of a first step happen here: building variables, tracing the training step, tracing Horovod's broadcasts.
+The script's own function runs until its first commit or check. There an exception ends it, which no `except Exception`
+of the script catches. Then everything that the function reaches is restored (`rehearsal_snapshot`). So are TensorFlow's
+variables, the counters, and the random states of Python, numpy, TensorFlow and PyTorch. `GANGWRIGHT_WARMUP=1` is in the
+environment meanwhile, for scripts with effects outside the process (a log file, a checkpoint).
 
-An iterator that cannot be copied, such as a generator made outside the function, would be ahead afterwards. Then nothing
-is rehearsed: one line names it, and the first step is slower instead.
+An iterator that cannot be copied, for example a generator created outside the function, would be ahead after the
+rehearsal. Then there is no rehearsal: one log line names the iterator, and the first step is slower instead.
 
-What stays as the rehearsal left it:
+Not restored after the rehearsal:
 
-* effects outside the process, and what is reached through an object of a library or another thread alone;
-* an array or a tensor of more than 64 MiB that is no model's, and what lies in a container of more than 10,000 things:
-  both are taken for data;
-* attributes of the script's own Keras models and layers, but for numbers and texts;
-* a module that the function is the first to import, and a variable with a random value that a traced function makes.
+* effects outside the process, and objects that are reached only through an object of a library or another thread;
+* an array or a tensor of more than 64 MiB outside a model, and the items of a container with more than 10,000 items:
+  both count as data;
+* attributes of the script's own Keras models and layers, except numbers and strings;
+* a module that the function imports first, and a variable with a random value that a traced function creates.
 
-An eager operation of TensorFlow with a seed of its own draws from its beginning, or one step further. It does so where
-it drew before the training, or where a function with such operations was traced before.
+An eager operation of TensorFlow with a seed of its own draws from its beginning, or one step further. That is the case
+if it drew before the training, or if a function with such operations was traced before.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ def run(
     args: Sequence[Any],
     words: Mapping[str, Any],
 ) -> None:
-    """Runs `func(state, …)` up to its first commit, which interrupts it, and undoes it. Its errors pass through.
+    """Runs `func(state, …)` up to its first commit, which interrupts it, and undoes it. Its errors propagate.
 
-    The function hears the rank and size that it will have, while its collectives are alone. Where it fails so, it may
-    have waited for a value of rank 0; then it is run once more as that.
+    The function gets its future rank and size, while its collectives run alone. If it fails, it may have needed a value
+    of rank 0; then it runs once more as rank 0 of 1.
     """
     framework.prepare()
     framework.sync(None)
@@ -58,7 +58,7 @@ def run(
         try:
             kept = Snapshot(func, framework.state, args, words)
         except Unmovable as error:
-            say(f"no rehearsal: {error} cannot be put back; the first step is slower instead")
+            say(f"no rehearsal: {error} cannot be restored. The first step is slower instead")
             return
         position = worker.progress.step, worker.progress.samples
         worker.warming = True
@@ -77,6 +77,6 @@ def run(
     except Exception as error:
         if not script_setup.others_heard():
             raise
-        say(f"the rehearsal failed, and begins again as rank 0 of 1: {type(error).__name__}: {error}")
+        say(f"the rehearsal failed, repeating it as rank 0 of 1: {type(error).__name__}: {error}")
         with script_setup.alone():
             rehearse()

@@ -1,4 +1,4 @@
-"""The one worker that this process is: what the loop, the reporter and the script's API have in common."""
+"""The worker of this process: state shared by the loop, the reporter and the script's API."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ class Worker:
         self.assignment = ALONE
         self.warming = False
         self.stands: Optional[tuple[int, int]] = None  # noqa: UP045
-        """Rank and size of the last round that was entered, for which data are dealt."""
+        """Rank and size of the last entered round, for which the data is divided."""
         self._over = False
         self._scaled, self._scale_before, self._changed_at = ALONE, 1.0, 0
         self._pods: horovod_environment.Changes = {}
-        """What the pod had for each variable that an assignment has set."""
+        """The pod's own value of each variable that an assignment has set."""
 
     def start(self) -> None:
-        """Begins to listen and to report."""
+        """Starts to listen and to report."""
         self.watch.start()
         self.reporter.start()
 
     def again(self) -> None:
-        """Another training begins in this process, after one that is over: it hears and reports like the first."""
+        """Another training begins in this process after a completed one: listens and reports again."""
         if self._over:
             self._over = False
             self.watch = Watch(self.shim, self.watch.target)
@@ -43,7 +43,7 @@ class Worker:
             self.start()
 
     def stop(self) -> None:
-        """The training is over, one way or the other."""
+        """The training is over: stops to listen and to report."""
         self._over = True
         self.watch.stop()
         self.reporter.stop()
@@ -54,7 +54,7 @@ class Worker:
         return data_position.ramp(self._scale_before, self._scaled.lr_scale, passed, self._scaled.ramp_steps)
 
     def take(self, assignment: Assignment) -> None:
-        """This is its place from now on, also in the environment, which Horovod reads at its next `init`."""
+        """Takes this assignment, also into the environment, which Horovod reads at its next `init`."""
         self.assignment, self.progress.round = assignment, assignment.round
         self.watch.entered(assignment.round)
         self._pods = {**{key: os.environ.get(key) for key in assignment.env}, **self._pods}
@@ -62,14 +62,12 @@ class Worker:
         horovod_environment.apply(horovod_environment.member(*place, os.environ, assignment.env, self._pods))
 
     def entered(self, assignment: Assignment, scale: float) -> None:
-        """From this step on the round's factor is approached from `scale`. A round that was overtaken has changed
-        nothing.
-        """
+        """Starts the ramp from `scale` to the round's factor at this step. An overtaken round has not changed it."""
         self._scaled, self._scale_before, self._changed_at = assignment, scale, self.progress.step
 
 
 early: dict[str, float] = {}
-"""What the script told of its whole training before there was a worker to pass it on."""
+"""The script's reports about its whole training before the worker existed."""
 
 _worker: Optional[Worker] = None  # noqa: UP045
 
@@ -80,7 +78,7 @@ def current() -> Worker | None:
 
 
 def setting_up() -> bool:
-    """Whether the script has not come to a function yet that `hvd.elastic.run` decorates."""
+    """Whether the script has not reached a function yet that `hvd.elastic.run` decorates."""
     return _worker is None or _worker.progress.setup
 
 
@@ -90,7 +88,7 @@ def shim() -> Shim:
 
 
 def begin() -> Worker:
-    """The worker of this process, made at the first call, and awake."""
+    """The worker of this process, created at the first call, and started."""
     global _worker  # noqa: PLW0603 - a process is one worker
     if _worker is None:
         _worker = Worker(shim())

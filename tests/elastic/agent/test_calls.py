@@ -187,11 +187,11 @@ def test_the_token_is_read_for_every_call(token: Path, client: Callable[..., Cli
         one.beat(BEAT)
         for content in (b"", b"two words", b"line\nbreak: x", b"\xff\xfe"):
             token.write_bytes(content)
-            with pytest.raises(Unreachable, match="no token to ask with") as told:
+            with pytest.raises(Unreachable, match="cannot read the token") as told:
                 one.beat(BEAT)
             assert "two" not in str(told.value)
         token.unlink()
-        with pytest.raises(Unreachable, match="no token to ask with: FileNotFoundError"):
+        with pytest.raises(Unreachable, match="cannot read the token: FileNotFoundError"):
             one.beat(BEAT)
 
 
@@ -312,8 +312,8 @@ def test_patience_outlasts_an_outage_and_tells_it_once() -> None:
     assert patience.ask(call) == "yes"
     assert patience.ask(call) == "yes"
     assert script.said == [
-        "the master does not answer as it should, trying on: gone",
-        "the master answers again, after 3.0 s",
+        "the master is unavailable, retrying: gone",
+        "the master answers again after 3.0 s",
     ]
 
 

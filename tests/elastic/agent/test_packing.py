@@ -145,7 +145,7 @@ def test_a_training_that_starts_without_us_is_warned_of(pack: Path, tmp_path: Pa
         done = run(pack, master, tmp_path, sys.executable, "-I", "-c", "print('trained')")
 
     assert (done.returncode, done.stdout) == (0, "trained\n")
-    assert "-I starts without us: this training will neither report nor join; leave -I out" in done.stderr
+    assert "-I bypasses the agent: this training can neither report nor join. Remove -I" in done.stderr
 
 
 def test_the_training_ends_with_its_agent(pack: Path, tmp_path: Path) -> None:
@@ -239,7 +239,7 @@ def test_the_command_line_runs_the_same_agent(
         main(["agent", "--", "python", "train.py", "--epochs", "3"])
 
     assert ended.value.code == 2
-    assert "GANGWRIGHT_MASTER = '': is not set" in capsys.readouterr().err
+    assert "GANGWRIGHT_MASTER = '': is required" in capsys.readouterr().err
 
 
 def too_new(tree: ast.AST) -> Iterator[str]:

@@ -31,7 +31,7 @@ def test_what_the_master_writes_is_read() -> None:
 @pytest.mark.parametrize("name", GOOD)
 def test_what_is_missing_is_named(name: str) -> None:
     """Each of the variables without a default is asked for by its name."""
-    with pytest.raises(SettingsError, match=f"^{name} = '': is not set; it must be "):
+    with pytest.raises(SettingsError, match=f"^{name} = '': is required and must be "):
         read({key: value for key, value in GOOD.items() if key != name})
 
 

@@ -16,7 +16,7 @@ FINE = Sight(stopped=False, silent=0.0, unheard=0.0, usual_step=0.1, training=Tr
         (0, [], Known("me", removed=True), "removed", None),
         (3 << 8, ["nothing said"], Known("me"), "exit code 3", "me"),
         (signal.SIGSEGV, [], Known("me"), "killed by SIGSEGV", "me"),
-        (signal.SIGKILL, [], Known("me", out_of_memory=True), "killed for want of memory", "me"),
+        (signal.SIGKILL, [], Known("me", out_of_memory=True), "killed by the kernel: out of memory", "me"),
         (signal.SIGKILL, [], Known("me", killed="stopped for 2.0 s"), "stopped for 2.0 s", "me"),
         (1 << 8, [], Known("me", gone="the checkpoint cannot be read"), "the checkpoint cannot be read", "me"),
         (

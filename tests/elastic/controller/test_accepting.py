@@ -95,7 +95,7 @@ async def test_a_stricter_master_looks_after_what_trains(api, tmp_path, monkeypa
             await train(house, 2)
     async with House(api, tmp_path) as house:
         await house.until(lambda: accepted(api, "train")["status"] == "False")
-        assert accepted(api, "train")["message"].startswith("spec.maxWorkers = 400: at most 170, ")
+        assert accepted(api, "train")["message"].startswith("spec.maxWorkers = 400: must be at most 170, ")
         assert house.controller().spec.max_workers == 170
         before = {one["metadata"]["uid"] for one in pods(api)}
         api.delete(pods(api)[0]["metadata"]["name"], requests.PODS)

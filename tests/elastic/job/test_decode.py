@@ -79,32 +79,32 @@ def test_everything_that_can_be_said_is_read() -> None:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"minWorkers": 0}, "spec.minWorkers = 0: a whole number from 1 to 10000"),
-        ({"minWorkers": -1}, "spec.minWorkers = -1: a whole number from 1 to 10000"),
-        ({"minWorkers": True}, "spec.minWorkers = True: a whole number from 1 to 10000"),
-        ({"minWorkers": 5}, "spec.maxWorkers = 4: at least minWorkers, which is 5"),
-        ({"maxWorkers": "4"}, "spec.maxWorkers = '4': a whole number from 1 to 10000"),
-        ({"template": None}, "spec.template = none: is needed: an object"),
-        ({"template": {"spec": {"containers": []}}}, "spec.template.spec.containers = []: a list of one container at least"),
-        ({"template": {"spec": 3}}, "spec.template.spec.containers = none: a list of one container at least"),
-        ({"strategy": "heap"}, "spec.strategy = 'heap': one of pack, spread, cosine"),
+        ({"minWorkers": 0}, "spec.minWorkers = 0: must be an integer from 1 to 10000"),
+        ({"minWorkers": -1}, "spec.minWorkers = -1: must be an integer from 1 to 10000"),
+        ({"minWorkers": True}, "spec.minWorkers = True: must be an integer from 1 to 10000"),
+        ({"minWorkers": 5}, "spec.maxWorkers = 4: must be at least minWorkers (5)"),
+        ({"maxWorkers": "4"}, "spec.maxWorkers = '4': must be an integer from 1 to 10000"),
+        ({"template": None}, "spec.template = none: is required and must be an object"),
+        ({"template": {"spec": {"containers": []}}}, "spec.template.spec.containers = []: must be a list of at least one container"),
+        ({"template": {"spec": 3}}, "spec.template.spec.containers = none: must be a list of at least one container"),
+        ({"strategy": "heap"}, "spec.strategy = 'heap': must be one of pack, spread, cosine"),
         ({"sizing": {"policy": "luck"}}, "spec.sizing.policy = 'luck': must be one of offer, efficiency, utility, schedule"),
-        ({"sizing": 3}, "spec.sizing = 3: an object"),
-        ({"schedule": [{"epoch": 1, "workers": 9}]}, "spec.schedule[0].workers = 9: from minWorkers to maxWorkers, 2 … 4"),
-        ({"schedule": [{"epoch": 1}, {"epoch": 1}]}, "spec.schedule[1].epoch = 1.0: later than the entry before it, 1"),
-        ({"schedule": [{"epoch": 1, "env": {"A": 1}}]}, "spec.schedule[0].env = {'A': 1}: names and texts, such as LEARNING_RATE: \"0.1\""),
-        ({"batch": {"mode": "fixed"}}, "spec.batch.perWorker = none: needed with batch.mode fixed: the samples of one worker a step"),
-        ({"batch": {"limit": 8}}, "spec.batch.perWorker = none: needed beside batch.limit: the samples of one worker a step"),
-        ({"batch": {"perWorker": 1, "limit": 3}}, "spec.batch.limit = 3: at least maxWorkers, which is 4"),
-        ({"checkpoint": {"path": "/a\u202eb"}}, r"spec.checkpoint.path = '/a\u202eb': an absolute path of printable characters, without '..'"),
-        ({"checkpoint": {"path": "here"}}, "spec.checkpoint.path = 'here': an absolute path of printable characters, without '..'"),
-        ({"checkpoint": {"path": "/a/../b"}}, "spec.checkpoint.path = '/a/../b': an absolute path of printable characters, without '..'"),
-        ({"checkpoint": {"every": 5}}, "spec.checkpoint.every = 5: a duration such as 90s, 10m or 1h30m, from 1 to 3.1536e+07 seconds"),
-        ({"maxWorker": 3}, "spec.maxWorker = 3: no such field; is maxWorkers meant?"),
-        ({"suspend": "no"}, "spec.suspend = 'no': true or false"),
+        ({"sizing": 3}, "spec.sizing = 3: must be an object"),
+        ({"schedule": [{"epoch": 1, "workers": 9}]}, "spec.schedule[0].workers = 9: must be from minWorkers (2) to maxWorkers (4)"),
+        ({"schedule": [{"epoch": 1}, {"epoch": 1}]}, "spec.schedule[1].epoch = 1.0: must be greater than the previous epoch, 1"),
+        ({"schedule": [{"epoch": 1, "env": {"A": 1}}]}, "spec.schedule[0].env = {'A': 1}: must map names to strings, for example LEARNING_RATE: \"0.1\""),
+        ({"batch": {"mode": "fixed"}}, "spec.batch.perWorker = none: is required with batch.mode fixed. Set it to the samples per step of one worker"),
+        ({"batch": {"limit": 8}}, "spec.batch.perWorker = none: is required with batch.limit. Set it to the samples per step of one worker"),
+        ({"batch": {"perWorker": 1, "limit": 3}}, "spec.batch.limit = 3: must be at least maxWorkers (4)"),
+        ({"checkpoint": {"path": "/a\u202eb"}}, r"spec.checkpoint.path = '/a\u202eb': must be an absolute path of printable characters, without '..'"),
+        ({"checkpoint": {"path": "here"}}, "spec.checkpoint.path = 'here': must be an absolute path of printable characters, without '..'"),
+        ({"checkpoint": {"path": "/a/../b"}}, "spec.checkpoint.path = '/a/../b': must be an absolute path of printable characters, without '..'"),
+        ({"checkpoint": {"every": 5}}, "spec.checkpoint.every = 5: must be a duration like 1h30m, from 1 to 3.1536e+07 seconds"),
+        ({"maxWorker": 3}, "spec.maxWorker = 3: unsupported field. Did you mean maxWorkers?"),
+        ({"suspend": "no"}, "spec.suspend = 'no': must be true or false"),
         (
             {"progressDeadline": "0s"},
-            "spec.progressDeadline = '0s': a duration such as 90s, 10m or 1h30m, from 60 to 3.1536e+07 seconds",
+            "spec.progressDeadline = '0s': must be a duration like 1h30m, from 60 to 3.1536e+07 seconds",
         ),
     ],
 )  # fmt: skip
@@ -186,7 +186,7 @@ def test_sizes_in_the_schedule_choose_the_policy() -> None:
     assert (spec.policy, spec.parameters) == ("schedule", Schedule())
     assert decode_spec(a_spec(schedule=stages, sizing={"policy": None})) == (spec, ())
     assert wrong(schedule=stages[:1], sizing={"policy": "offer"}) == [
-        "spec.schedule[0].workers = 2: leave it out, or set sizing.policy to schedule; it is offer"
+        "spec.schedule[0].workers = 2: requires sizing.policy schedule, not offer. Remove it or change the policy"
     ]
 
 

@@ -326,7 +326,7 @@ async def test_a_question_has_no_body():
     assert (answer.status, answer.reason, answer.message) == (
         400,
         "Malformed",
-        "the body of a GET: leave it out",
+        "a GET must not have a body",
     )
 
 

@@ -71,7 +71,7 @@ def test_who_says_it_is_not_said_in_the_body():
 )
 def test_a_body_that_says_nothing_is_refused(kind, body, field):
     """Nothing is guessed: the field that is missing is named."""
-    with pytest.raises(Refused, match=f"{field} = none: is needed"):
+    with pytest.raises(Refused, match=f"{field} = none: is required"):
         decoded(kind, "a", body)
 
 

@@ -215,7 +215,7 @@ async def test_a_pickle_is_no_value(protocol):
 @pytest.mark.parametrize(
     ("path", "told"),
     [
-        ("/v1/announced?round=-1", "round = '-1': must be a whole number"),
+        ("/v1/announced?round=-1", "round = '-1': must be an integer"),
         ("/v1/announced?round=1.5", "round = '1.5'"),
         ("/v1/announced?round=99999999999999999999", "round ="),
         ("/v1/announced?wait=soon", "wait = 'soon': must be seconds"),
@@ -223,7 +223,7 @@ async def test_a_pickle_is_no_value(protocol):
         ("/v1/announced?wait=-1", "wait = '-1'"),
         ("/v1/announced?wait=inf", "wait = 'inf'"),
         ("/v1/rounds/one/kv/a/b", "round = 'one'"),
-        (f"{VALUE}?beside=all", "beside = 'all': must be a whole number"),
+        (f"{VALUE}?beside=all", "beside = 'all': must be an integer"),
         ("/v1/rounds/1/kv/%00/b", "scope ="),
         (f"/v1/rounds/1/kv/a/{'k' * 257}", "key ="),
     ],

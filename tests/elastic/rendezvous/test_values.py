@@ -32,7 +32,7 @@ async def test_the_values_of_one_round_never_answer_for_another(steps):
     for step, (job, number, key, writes) in enumerate(steps):
         newest[job] = max(newest.get(job, 0), number)
         if number < newest[job]:
-            with pytest.raises(Refused, match="are gone"):
+            with pytest.raises(Refused, match="are deleted"):
                 values.round(job, number)
             continue
         room = values.round(job, number)
@@ -140,7 +140,7 @@ async def test_a_round_in_which_somebody_has_ended_lets_everybody_go():
     assert await values.round("team/job", 3).get("a", 60) == b"1"
     values.broken("team/job", 4)  # before any member came
     for number in (3, 4):
-        with pytest.raises(Refused, match="are gone" if number == 3 else "nobody meets"):
+        with pytest.raises(Refused, match="are deleted" if number == 3 else "cannot complete"):
             await values.round("team/job", number).get("c", 60)
     values.put("team/job", 5, "b", b"2")
     assert await values.round("team/job", 5).get("b", 60) == b"2"

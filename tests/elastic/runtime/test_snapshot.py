@@ -280,7 +280,7 @@ def test_a_generator_is_named_and_nothing_is_rehearsed(wrap, capsys):
     assert not rehearsed(train).warming
     said = capsys.readouterr().err
     assert said.startswith("gangwright: worker: no rehearsal: train.batches")
-    assert said.endswith("cannot be put back; the first step is slower instead\n")
+    assert said.endswith("cannot be restored. The first step is slower instead\n")
     assert drawn(batches if hasattr(batches, "__next__") else batches[0], 1) in ([0], [(0, 0)], [(0, 1)])
 
 

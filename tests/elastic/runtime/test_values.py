@@ -57,19 +57,19 @@ def test_an_assignment_is_decoded():
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ({"round": "4"}, "round of the assignment is '4': int"),
+        ({"round": "4"}, "round of the assignment is '4': must be int"),
         ({"round": True}, "round of the assignment is True"),
-        ({"round": 0}, "round of the assignment is 0: 1 or more"),
+        ({"round": 0}, "round of the assignment is 0: must be 1 or more"),
         ({"rank": None}, "rank of the assignment is None"),
         ({"rank": 3}, "rank 3 of size 3"),
-        ({"members": "abc"}, "members of the assignment is 'abc': list"),
-        ({"batch": 7}, "batch is 7: an object or null"),
+        ({"members": "abc"}, "members of the assignment is 'abc': must be list"),
+        ({"batch": 7}, "batch is 7: must be an object or null"),
         (
             {"batch": {**ALL["batch"], "mode": "wild"}},
-            "batch.mode is 'wild': one of per-worker, capped, fixed",
+            "batch.mode is 'wild': must be one of per-worker, capped, fixed",
         ),
         ({"batch": {**ALL["batch"], "accumulate": 0}}, "accumulate must be at least 1"),
-        ({"env": []}, r"env of the assignment is \[\]: dict"),
+        ({"env": []}, r"env of the assignment is \[\]: must be dict"),
     ],
 )
 def test_a_wrong_assignment_names_the_field(change, named):
@@ -220,11 +220,11 @@ def test_the_whole_is_not_lost_among_values():
 @pytest.mark.parametrize(
     ("call", "value", "right"),
     [
-        (script_api.epoch, -1, "done is -1: a number of epochs from 0 to 1e+09"),
-        (script_api.epoch, float("nan"), "done is nan: a number of epochs"),
-        (script_api.epoch, 2e9, "done is 2000000000.0: a number of epochs"),
-        (script_api.total, -1, "samples is -1: a number of samples from 0 to 1e+15"),
-        (script_api.total, float("inf"), "samples is inf: a number of samples"),
+        (script_api.epoch, -1, "done is -1: must be from 0 to 1e+09"),
+        (script_api.epoch, float("nan"), "done is nan: must be from 0"),
+        (script_api.epoch, 2e9, "done is 2000000000.0: must be from 0"),
+        (script_api.total, -1, "samples is -1: must be from 0 to 1e+15"),
+        (script_api.total, float("inf"), "samples is inf: must be from 0"),
     ],
 )
 def test_a_whole_that_is_none_is_refused(call, value, right):

@@ -83,7 +83,7 @@ async def test_a_node_is_cordoned_and_another_drained(jobs, kubelet, plane):
     await jobs.until_step("train", lambda step: step["step"] > last["step"] + 3)
 
     assert node not in {own["node"] for own in again["members"] if own.get("rank") is not None}
-    assert "is without this worker: it leaves" in kubelet.log(gone)
+    assert "excludes this worker: leaving" in kubelet.log(gone)
     assert again["restarts"] == 0
     assert await jobs.told("train", "WorkerLost") == []
     assert whole(await jobs.steps("train"))

@@ -39,7 +39,7 @@ async def test_a_straggler_makes_way(jobs, kubelet, elastic, tmp_path):
     swapped = await jobs.until(
         "train", lambda status: of_size(2)(status) and status["lastResize"]["cause"] == "Straggler"
     )
-    await jobs.until_log(f"{jobs.namespace}/{slow['name']}", "is without this worker: it leaves")
+    await jobs.until_log(f"{jobs.namespace}/{slow['name']}", "excludes this worker: leaving")
     await jobs.until_step("train", lambda step: step["pod"] == newcomer)
     last = await jobs.last_step("train")
     await jobs.until_step("train", lambda step: step["step"] > last["step"] + 3)

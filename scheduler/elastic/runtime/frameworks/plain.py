@@ -1,5 +1,5 @@
 # ruff: noqa: TID252, SLF001 - this package has no absolute name; Horovod's states keep their seams private
-"""A state of plain values, of no framework; also what every framework does alike, and the interface of all of them."""
+"""A state of plain values without a framework; also the interface of all frameworks, and their common code."""
 
 from __future__ import annotations
 
@@ -17,23 +17,24 @@ from ..step_timer import Stamp
 ATTRIBUTES = "attributes"
 
 AGREEMENT = "gangwright.agreement"
-"""Name of the collective by which all ranks hear rank 0's numbers; always the same, so that Horovod's cache knows it."""
+"""Name of the collective that broadcasts rank 0's numbers; constant, so that Horovod's cache applies."""
 
 PLAIN_LIMIT = 16_384
-"""Characters of plain values that go through the round's key-value store (64 KiB a value) instead of two broadcasts."""
+"""Maximum characters of plain values that use the round's key-value store (64 KiB per value) instead of two
+broadcasts."""
 
 
 class Plain:
-    """`hvd.elastic.ObjectState` and everything derived from it that names no tensors."""
+    """`hvd.elastic.ObjectState` and all derived classes without tensors."""
 
     def __init__(self, state: Any) -> None:
         self.state = state
 
     def prepare(self) -> None:
-        """Makes every tensor exist that training will need, so that all workers have the same ones."""
+        """Creates every tensor that training needs, so that all workers have the same ones."""
 
     def shapes(self) -> list[str]:
-        """One entry for each tensor of the state: its dtype and dimensions."""
+        """One entry per tensor of the state: its dtype and dimensions."""
         return []
 
     def attributes(self) -> list[str]:
@@ -41,7 +42,7 @@ class Plain:
         return list(getattr(self.state, "_saved_state", {}))
 
     def plain(self) -> str | None:
-        """The plain values of the last commit as JSON, when they come back from it exactly as they were; else None."""
+        """The plain values of the last commit as JSON, if it represents them exactly; else None."""
         values = getattr(self.state, "_saved_state", None)
         if values is None or not type(self.state).sync.__module__.startswith("horovod."):
             return None
@@ -54,10 +55,9 @@ class Plain:
         )
 
     def sync(self, plain: str | None) -> None:
-        """Everybody gets rank 0's state, and has it as its last commit; when that fails, the last commit is the old one
-        still.
+        """All ranks take over rank 0's state as their last commit. If that fails, the old commit stays.
 
-        Its plain values came with rank 0's word already, or else Horovod broadcasts them.
+        plain: rank 0's plain values from the barrier; None: Horovod broadcasts them.
         """
         if plain is None:
             self._sync_or_not_at_all()
@@ -68,8 +68,8 @@ class Plain:
         self.state.save()
 
     def _sync_or_not_at_all(self) -> None:
-        """Horovod's states save the tensors before they ask for the plain values, so a failure would leave half of
-        each.
+        """Synchronizes, or restores the last commit. Horovod's states save the tensors before they receive the plain
+        values, so a failure would leave a mixture of both.
         """
         own = getattr(self.state, "__dict__", {})
         kept = {name: value for name, value in own.items() if name.startswith(SAVED)}
@@ -80,25 +80,25 @@ class Plain:
             raise
 
     def go_back(self) -> None:
-        """The state is what it was at the last commit."""
+        """Restores the state of the last commit."""
         self.state.restore()
 
     def broadcast_tensors(self) -> None:
-        """Everybody gets rank 0's tensors."""
+        """All ranks receive rank 0's tensors."""
 
     def entered(self, former: tuple[int, int] | None, mine: tuple[int, int]) -> bool:
-        """A round has begun: data are dealt again, for rank and size `mine` instead of `former`; whether there are any."""
+        """A round has begun: updates samplers from rank and size `former` to `mine`; whether there are any."""
         return former is not None and import_hook.deal_samplers(former, *mine)
 
     def broadcast(self, numbers: Sequence[int]) -> list[int]:
-        """Rank 0's numbers, on every rank. The same count of numbers on every rank."""
+        """Rank 0's numbers, on every rank. Every rank must pass the same count of numbers."""
         return list(self.state._bcast_object(list(numbers)))
 
     def failed(self, error: BaseException) -> bool:
-        """Whether `error` means that a collective could not be finished, so that the round is over.
+        """Whether `error` means that a collective failed, so that the round is over.
 
-        TensorFlow's collectives fail with errors of its own that name a Horovod op, also beside a state without tensors,
-        and Horovod translates them in the training function alone.
+        TensorFlow's collectives fail with its own errors, which name a Horovod operation, also with a state without
+        tensors. Horovod translates them only in the training function.
         """
         internal = importlib.import_module("horovod.common.exceptions").HorovodInternalError
         tf: Any = sys.modules.get("tensorflow")
@@ -106,15 +106,15 @@ class Plain:
         return isinstance(error, internal) or (isinstance(error, theirs) and "orovod" in str(error))
 
     def shutdown(self) -> None:
-        """Leaves the ring, so that nothing of the old round is held while the next one is waited for."""
+        """Leaves the ring, so that no resource of the old round is held while waiting for the next one."""
 
     def stamp(self) -> Stamp:
-        """What notes the moment of each step's first allreduce, where the framework shows it."""
+        """The recorder of the time of each step's first allreduce, if the framework exposes it."""
         return Stamp()
 
     @contextlib.contextmanager
     def undone(self, kept: Snapshot) -> Iterator[None]:
-        """Whatever the block does to what was kept, and to the sources of chance, is undone after it."""
+        """Context after which the kept objects and the random states are restored."""
         back = _chance_back()
         kept.lend()
         try:
@@ -125,15 +125,15 @@ class Plain:
                 put_back()
 
     def stays(self, _value: Any) -> bool:
-        """Whether something that is new is left where it is, since a traced function would not make it again."""
+        """Whether a new object stays, because a traced function would not create it a second time."""
         return False
 
     def export(self) -> dict[str, Any]:
-        """The last commit as a nest of plain values and tensors."""
+        """The last commit as nested plain values and tensors."""
         return {ATTRIBUTES: dict(getattr(self.state, "_saved_state", {}))}
 
     def load(self, tree: Any) -> None:
-        """Takes over what `export` gave, and has it as its last commit."""
+        """Takes over the result of `export` as its state and last commit."""
         for name, value in tree[ATTRIBUTES].items():
             setattr(self.state, name, value)
         self.state.save()
@@ -159,7 +159,7 @@ def _chance_back() -> list[Callable[[], None]]:
 
 
 def _devices_back(torch: Any) -> Callable[[], None]:
-    """Chance on devices; one that was not in use begins with the seed of the processor's."""
+    """Restores the random state of devices; a device that was not in use starts with the seed of the CPU."""
     states = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
 
     def put_back() -> None:

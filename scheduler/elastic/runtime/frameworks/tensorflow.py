@@ -1,10 +1,10 @@
 # ruff: noqa: TID252, SLF001 - this package has no absolute name; Horovod's states keep their seams private
-"""TensorFlow 2, eager: `TensorFlowState`, `TensorFlowKerasState` and what derives from them.
+"""TensorFlow 2, eager: `TensorFlowState`, `TensorFlowKerasState` and derived classes.
 
-Three things Horovod 0.28.1 leaves to us. `TensorFlowState.sync` broadcasts its variables only through a TensorFlow 1
-session; without one newcomers would keep their own weights, so we broadcast. An optimizer that is not built has fewer
-variables than one that is, and the broadcast of the difference never ends, so it is built first. And an
-`UnknownError` that does not name Horovod is an error of the script.
+This module corrects three gaps of Horovod 0.28.1. `TensorFlowState.sync` broadcasts its variables only through a
+TensorFlow 1 session; without one, newcomers would keep their own weights, so this module broadcasts them. An optimizer
+that is not built has fewer variables than a built one, and the broadcast of the difference never ends, so it is built
+first. And an `UnknownError` that does not name Horovod is an error of the script.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from .plain import AGREEMENT, ATTRIBUTES, Plain
 from .tensorflow_random import SHUFFLED, shuffles
 
 SMALL = 1 << 18
-"""Bytes up to which a variable is broadcast in one piece with others; above, copying it costs more than a
+"""Maximum bytes of a variable that is broadcast together with others; copying a larger one costs more than a
 negotiation.
 """
 
 FUSED = frozenset({"float16", "bfloat16", "float32", "float64", "int16", "int32", "int64"})
-"""Types that are put together, byte by byte; the rest goes the ordinary way."""
+"""Types that are concatenated as bytes; others are broadcast separately."""
 
 STATE = "gangwright.state"
-"""Name of that one collective."""
+"""Name of the collective of concatenated variables."""
 
 
 class TensorFlow(Plain):
@@ -43,11 +43,11 @@ class TensorFlow(Plain):
         self._tf = importlib.import_module("tensorflow")
         self._hvd = importlib.import_module("horovod.tensorflow")
         self._traced: dict[int, Any] = {}
-        """Variables that were made inside of a traced function, by identity."""
+        """Variables that were created inside a traced function, by identity."""
 
     @staticmethod
     def eager() -> bool:
-        """False in a script of the TensorFlow 1 kind, whose state is then taken as a plain one."""
+        """False in a TensorFlow 1 script, whose state counts as a plain one."""
         return bool(importlib.import_module("tensorflow").executing_eagerly())
 
     def prepare(self) -> None:
@@ -55,7 +55,7 @@ class TensorFlow(Plain):
         if optimizer is not None and model is not None:
             weights = list(model.trainable_variables)
             build = getattr(optimizer, "build", None) or getattr(optimizer, "_create_all_weights", None)
-            if build is not None:  # optimizers of TensorFlow 1 make their variables in the first step, alone
+            if build is not None:  # optimizers of TensorFlow 1 create their variables only in the first step
                 with contextlib.suppress(NotImplementedError):
                     build(weights)
         self.state.save()
@@ -101,7 +101,7 @@ class TensorFlow(Plain):
         self._traced.clear()
 
     def stays(self, value: Any) -> bool:
-        """A variable that was made while a function was traced, and a layer that has one."""
+        """True for a variable that was created while a function was traced, and for a layer that has one."""
         theirs: Any = getattr(value, "variables", ()) if trackable(type(value)) else ()
         return any(id(one) in self._traced for one in (value, *(theirs() if callable(theirs) else theirs)))
 
@@ -112,14 +112,14 @@ class TensorFlow(Plain):
         variables = self._variables()
         if len(variables) != len(tree["variables"]):
             raise CheckpointError(
-                f"the checkpoint has {len(tree['variables'])} variables, this model and its optimizer {len(variables)}"
+                f"the checkpoint has {len(tree['variables'])} variables, but model and optimizer have {len(variables)}"
             )
         for number, variable in enumerate(variables):
             variable.assign(tree["variables"][number])
         super().load({ATTRIBUTES: {name: self._as_now(name, one) for name, one in tree[ATTRIBUTES].items()}})
 
     def _as_now(self, name: str, value: Any) -> Any:
-        """A plain value as the script made it: its own variable, a tensor, or the value as it was kept."""
+        """A plain value in the form of the script: its own variable, a tensor, or the stored value."""
         mine: Any = getattr(self.state, name, None)
         if isinstance(mine, self._tf.Variable):
             mine.assign(value)
@@ -130,10 +130,9 @@ class TensorFlow(Plain):
         return leaf.numpy() if hasattr(leaf, "numpy") else super().as_array(leaf)
 
     def broadcast_tensors(self) -> None:
-        """Rank 0's variables for everybody: all small ones in one piece, the large ones each by itself.
+        """All ranks receive rank 0's variables: all small ones in one broadcast, the large ones separately.
 
-        Horovod broadcasts one tensor after the other, each with a negotiation of its own; a network has dozens of
-        biases.
+        Horovod broadcasts one tensor after the other, each with its own negotiation; a network has dozens of biases.
         """
         small: list[Any] = []
         large: list[Any] = []
@@ -149,10 +148,10 @@ class TensorFlow(Plain):
         mine = tf.concat([tf.reshape(tf.bitcast(one, tf.uint8), [-1]) for one in variables], 0)
         heard = self._hvd.broadcast(mine, 0, name=STATE)
         if self._hvd.rank() == 0 and self._hvd.size() > 1:
-            return  # alone, in the warm-up, the rest is rehearsed: a first use of an operation costs a millisecond
+            return  # alone, in the warm-up, the rest is rehearsed: the first use of an operation costs a millisecond
         parts = tf.split(heard, [_bytes(one) for one in variables])
         for number, variable in enumerate(variables):
-            # four bytes make one float32: the last dimension goes
+            # four bytes make one float32: bitcast removes the last dimension
             part = tf.reshape(parts[number], [*variable.shape, variable.dtype.size])
             variable.assign(tf.bitcast(part, variable.dtype))
 
@@ -181,8 +180,8 @@ def _bytes(variable: Any) -> int:
 
 
 def _alive() -> list[Any]:
-    """Every variable of this process and every data set that shuffles, in the state or not. An optimizer that the script
-    forgot to name counts too. So does what it has taken out of the collector's sight.
+    """All variables of this process and all shuffling data sets, in the state or not. This includes an optimizer that
+    the script did not put in the state, and objects that it froze in the garbage collector.
     """
     variable = importlib.import_module("tensorflow").Variable
     frozen = gc.get_freeze_count()
@@ -204,14 +203,14 @@ def _alive() -> list[Any]:
 def _value(variable: Any) -> Any:
     try:
         value = variable.numpy().copy()
-    except Exception:  # noqa: BLE001 - not initialised, of a graph, or a string: nothing that a step could change
+    except Exception:  # noqa: BLE001 - not initialized, of a graph, or a string: a step cannot change it
         return None
-    return value if variable.shape.is_compatible_with(value.shape) else None  # empty: not initialised either
+    return value if variable.shape.is_compatible_with(value.shape) else None  # empty: not initialized either
 
 
 def _recorder(tf: Any, born: list[Any], traced: dict[int, Any]) -> Callable[..., Any]:
-    """Notes every variable that is made inside the block, and the value that it was made with, for slots of optimizers
-    zero. Also noted is which of them a traced function makes.
+    """Records every variable that is created inside the block with its initial value, which is zero for slots of
+    optimizers. Also records the variables that a traced function creates.
     """
     context = importlib.import_module("tensorflow.python.eager.context").context()
 
@@ -231,7 +230,7 @@ def _recorder(tf: Any, born: list[Any], traced: dict[int, Any]) -> Callable[...,
 
 
 def _constant(tf: Any, initial: Any) -> Any:
-    """What a variable begins with that is set when its function is called; None if that is no constant."""
+    """The initial value of a variable that is set when its function is called; None if it is not a constant."""
     with contextlib.suppress(Exception), tf.Graph().as_default():
         return tf.get_static_value(tf.convert_to_tensor(initial() if callable(initial) else initial))
     return None

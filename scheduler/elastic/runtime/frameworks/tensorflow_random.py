@@ -1,9 +1,9 @@
 # ruff: noqa: TID252, SLF001 - this package has no absolute name; TensorFlow keeps all of this private
-"""TensorFlow's sources of chance: seeds, operations that remember what they have drawn, and data sets that shuffle.
+"""TensorFlow's random states: seeds, operations that remember their draws, and data sets that shuffle.
 
-A shuffled data set keeps a generator of seeds, from which each new iterator takes the next order. It has no call for its
-place; but an iterator's checkpoint holds it, and gives it to the data set's generator when it is restored. So the place
-is read from a checkpoint of a new iterator, and put back through a changed one.
+A shuffled data set keeps a generator of seeds, from which each new iterator takes the next order. It has no function
+for its position. But an iterator's checkpoint contains the position, and restoring the checkpoint sets it in the data
+set's generator. So the position is read from a checkpoint of a new iterator, and restored through a modified one.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ from typing import Any, Callable, Iterator, Sequence
 from ..training_progress import say
 
 PLACE = "epoch_num_random_samples"
-"""The name in an iterator's checkpoint of how many numbers the data set's generator has given."""
+"""The name in an iterator's checkpoint of the count of numbers that the data set's generator has returned."""
 
 TAKEN = 2
 """Numbers that a new iterator takes."""
 
 IGNORE = 1
-"""`ExternalStatePolicy.IGNORE`: what the source of a data set is does not matter here."""
+"""`ExternalStatePolicy.IGNORE`: the source of a data set does not matter here."""
 
 SHUFFLED = "_ShuffleDataset"
 """The class of data sets that shuffle."""
 
 SEEDS = ("seed", "seed2")
-"""The attributes of operations that keep what they have drawn."""
+"""The attributes of operations that remember their draws."""
 
 OF_DATA = "_Dataset_"
-"""In the names of functions that data sets call."""
+"""Part of the names of functions that data sets call."""
 
 APART = "DEFAULT"
-"""Another name of the executor without a name. Kernels are kept by its name, so that those of the two are apart."""
+"""Another name of the executor without a name. Kernels are cached by the name, so the two have separate kernels."""
 
 KERAS = ("keras.src.backend", "keras.backend", "tf_keras.src.backend")
-"""Where Keras keeps the generator that `set_random_seed` makes."""
+"""Modules in which Keras keeps the generator of `set_random_seed`."""
 
 
 def keep(shuffled: Sequence[Any]) -> Callable[[], None]:
-    """Puts back the seeds, and the place of each of these data sets. What cannot be is told."""
+    """A function that restores the seeds, and the position of each of these data sets. Failures are logged."""
     context = importlib.import_module("tensorflow.python.eager.context").context()
     eager = {name: getattr(context, name) for name in ("_seed", "_rng") if hasattr(context, name)}
     sources = [one for one in (eager.get("_rng"), *_of_keras()) if one is not None]
@@ -60,10 +60,10 @@ def keep(shuffled: Sequence[Any]) -> Callable[[], None]:
 
 @contextlib.contextmanager
 def forgotten() -> Iterator[None]:
-    """Operations with a seed draw after the block as if it had not been.
+    """Context after which operations with a seed draw as if the block had not run.
 
-    What they have drawn is kept in their kernels. Where traced functions may have drawn before, the block has kernels of
-    its own for them. Else the block's kernels are thrown away, if it made operations with a seed. Traces stay.
+    Their draws are stored in their kernels. If traced functions may have drawn before, the block uses separate kernels.
+    Otherwise the block's kernels are discarded, if it created operations with a seed. Traces stay.
     """
     seeds: Any = importlib.import_module("tensorflow.python.framework.random_seed")
     eager: Any = importlib.import_module("tensorflow.python.eager.context")
@@ -88,7 +88,7 @@ def forgotten() -> Iterator[None]:
 
 
 def _any_seeded(context: Any) -> bool:
-    """Whether an operation of a function that has been traced has a seed. Iterators have kernels of their own."""
+    """Whether an operation of a traced function has a seed. Iterators have kernels of their own."""
     names = context.list_function_names() if hasattr(context, "list_function_names") else ()
     called = (name for name in names if OF_DATA not in name)
     nodes = (node for name in called for node in context.get_function_def(name).node_def)
@@ -96,7 +96,7 @@ def _any_seeded(context: Any) -> bool:
 
 
 def shuffles(value: Any) -> bool:
-    """Whether an object is a data set that gives another order every time, from a seed; without one it is chance."""
+    """Whether an object is a data set with another order every time, from a seed. Without a seed it is random."""
     if type(value).__name__ != SHUFFLED or not getattr(value, "_reshuffle_each_iteration", False):
         return False
     seeds = (getattr(value, name, 0) for name in ("_seed", "_seed2"))
@@ -110,7 +110,7 @@ def _of_keras() -> list[Any]:
 
 
 def _place(shuffled: Any, place: int | None = None) -> int | None:
-    """Moves a data set to a place; without one it stays, and its place is the answer."""
+    """Moves a data set to a position; None: returns its position without a move."""
     tf: Any = sys.modules["tensorflow"]
     protos = importlib.import_module("tensorflow.core.framework.tensor_pb2")
     ops = importlib.import_module("tensorflow.python.ops.gen_experimental_dataset_ops")
@@ -124,14 +124,16 @@ def _place(shuffled: Any, place: int | None = None) -> int | None:
         numbers[checkpoint.at] = tf.constant(place, tf.int64)
         changed = checkpoint.changed(_proto(protos, ops.compress_element(numbers)))
         iterators.deserialize_iterator(new, tf.io.parse_tensor(changed.SerializeToString(), tf.variant))
-    except Exception as error:  # noqa: BLE001 - another release of TensorFlow, with another form of checkpoints
-        say(f"the rehearsal moves {shuffled} on to its next order: {type(error).__name__}")
+    except Exception as error:  # noqa: BLE001 - another release of TensorFlow, with another checkpoint format
+        say(f"cannot restore the order of {shuffled} after the rehearsal: {type(error).__name__}")
         return None
     return place
 
 
 class _Checkpoint:
-    """An iterator's, as TensorFlow writes it: the lengths of all its parts, then the parts. One of them has the place."""
+    """A checkpoint of an iterator, as TensorFlow writes it: the lengths of all parts, then the parts. One of them
+    contains the position.
+    """
 
     def __init__(self, whole: Any, protos: Any) -> None:
         self._whole, content = whole, whole.tensor_content
@@ -149,7 +151,7 @@ class _Checkpoint:
         raise LookupError(PLACE)
 
     def changed(self, numbers: Any) -> Any:
-        """With these numbers in the part that has the place."""
+        """The checkpoint with these numbers in the part that contains the position."""
         self.part.tensors[0].CopyFrom(numbers)
         part = self.part.SerializeToString()
         self._lengths[self._number] = len(part)
@@ -163,7 +165,7 @@ def _proto(protos: Any, tensor: Any) -> Any:
 
 
 def _lengths(content: bytes, count: int) -> tuple[list[int], int]:
-    """So many numbers of seven bits a byte, and where they end."""
+    """`count` varints, and the offset of their end."""
     found, at = [], 0
     for _ in range(count):
         number = shift = 0

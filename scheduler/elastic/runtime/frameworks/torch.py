@@ -2,10 +2,10 @@
 """PyTorch: `TorchState` with its models, optimizers and samplers.
 
 Horovod's `TorchState.sync` does not save, so a newcomer that became rank 0 before its first commit would go back to its
-initial weights at the current epoch; `Plain.sync` saves for every framework. An optimizer's slots are not part of the
-fingerprint: `broadcast_optimizer_state` makes them where they are missing. An `ElasticSampler` deals by rank and size,
-and asks Horovod for both whenever its state is loaded: between two rounds there is nobody to ask, and in a round that
-begins without a sync (somebody left in order) stock Horovod lets it deal for those who were there before.
+initial weights at the current epoch. `Plain.sync` saves for every framework. An optimizer's slots are not part of the
+fingerprint, because `broadcast_optimizer_state` creates missing ones. An `ElasticSampler` divides data by rank and
+size, and reads both from Horovod whenever its state is loaded. Between two rounds Horovod cannot answer. In a round
+that begins without a sync (after a member left in order), stock Horovod lets it divide for the previous members.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .plain import AGREEMENT, ATTRIBUTES, Plain
 
 HANDLED = "handled"
 TENSOR = "$tensor"
-"""Marks a tensor among the plain values of a checkpoint; as an array alone it would come back as one of numpy's."""
+"""Marks a tensor among the plain values of a checkpoint; as a bare array it would come back as a numpy array."""
 
 
 class Torch(Plain):
@@ -47,10 +47,11 @@ class Torch(Plain):
         return [int(one) for one in self._hvd.broadcast(mine, 0, name=AGREEMENT).tolist()]
 
     def go_back(self) -> None:
-        """An optimizer keeps the tensors that it is given (PyTorch 2.1 and later) and changes them in its next step; a
-        sampler keeps its set. So neither is left with what belongs to the commit, which may be on its way to the disk,
-        and which the next failure goes back to. Models copy what they are given, and a device may have no room for one
-        more.
+        """Restores the last commit; optimizers and samplers get copies of it.
+
+        An optimizer keeps the tensors that it loads (PyTorch 2.1 and later) and changes them in its next step; a
+        sampler keeps its set. But the commit must not change: it may be written to disk, and the next failure goes back
+        to it. Models copy what they load, and a device may have no memory for another copy.
         """
         super().go_back()
         for handler in self._handlers().values():
@@ -85,7 +86,7 @@ class Torch(Plain):
         for name, part in self._parts().items():
             kept = _each(tree[HANDLED][name], self._tensor)
             if self._deals(part):
-                vars(part).update(kept)  # nobody can be asked for rank and size: `entered` deals
+                vars(part).update(kept)  # rank and size are unknown now: `entered` divides the data
             else:
                 part.load_state_dict(kept)
         super().load({ATTRIBUTES: _each(tree[ATTRIBUTES], self._unmarked)})
@@ -93,7 +94,7 @@ class Torch(Plain):
     def as_array(self, leaf: Any) -> Any:
         if not isinstance(leaf, self._torch.Tensor):
             return super().as_array(leaf)
-        # numpy has no bfloat16; every value of it is one of float32, and goes back when it is loaded
+        # numpy has no bfloat16; float32 holds all its values, and loading converts back
         known = leaf.float() if leaf.dtype == self._torch.bfloat16 else leaf
         return known.detach().cpu().numpy()
 
@@ -107,7 +108,7 @@ class Torch(Plain):
         return dict(getattr(self.state, "_handlers", {}))
 
     def _marked(self, node: Any) -> Any:
-        """A tensor among plain values says what it is and where."""
+        """A tensor among plain values, with its type and device."""
         if not isinstance(node, self._torch.Tensor):
             return None
         return {TENSOR: node, "dtype": str(node.dtype).split(".")[-1], "device": str(node.device)}
@@ -126,7 +127,7 @@ class Torch(Plain):
 
 
 def _each(node: Any, change: Callable[[Any], Any]) -> Any:
-    """A nest with what `change` gives in place of its parts; None: the part itself, changed inside."""
+    """A nested value with the results of `change` in place of its parts; None: the part itself, changed inside."""
     changed = change(node)
     if changed is not None:
         return changed
@@ -138,7 +139,7 @@ def _each(node: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def _committed(handler: Any) -> Any:
-    """The copy that a handler of Horovod's made at the last commit."""
+    """The copy that a Horovod handler made at the last commit."""
     return vars(handler)[_saved(handler)]
 
 
@@ -147,5 +148,5 @@ def _commit(handler: Any, value: Any) -> None:
 
 
 def _saved(handler: Any) -> str:
-    """Each kind has a name of its own for it."""
+    """The attribute name of the last commit, which differs per kind of handler."""
     return next(str(name) for name in vars(handler) if name.startswith("_saved_"))
