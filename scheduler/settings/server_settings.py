@@ -1,6 +1,6 @@
-"""Where Gangwright listens: for kube-scheduler, for kubelet and Prometheus, for people, and for workers.
+"""The settings of Gangwright's servers: for kube-scheduler, probes and metrics, users, and workers.
 
-Lives here: one dataclass a section, and what servers with TLS have in common. Never here: a use of any of them.
+Lives here: one dataclass per section, and what servers with TLS have in common. Never here: a use of any of them.
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from scheduler.model import names
 from scheduler.settings import kinds
 
 _address = kinds.text(
-    r"https?://[-A-Za-z0-9.:\[\]]{1,253}", "must be an address such as https://127.0.0.1:10259"
+    r"https?://[-A-Za-z0-9.:\[\]]{1,253}", "must be a URL, for example https://127.0.0.1:10259"
 )
 _server_name = kinds.text(r"[-A-Za-z0-9.:]{1,253}", "must be an address or a host name")
 _object_name = kinds.text(f"({names.SUBDOMAIN})?", "must be the name of an object")
@@ -24,114 +24,120 @@ class TLSServer:
     """Address to listen on."""
 
     port: Annotated[int, kinds.port] = 0
-    """0: any that is free."""
+    """Port to listen on. 0 takes any free port."""
 
     cert: Annotated[str, kinds.path] = ""
-    """File of our certificate, PEM. Empty: plain HTTP. Read again when it changes."""
+    """Path of the server's certificate file (PEM). Reloaded when it changes. Empty by default: plain HTTP."""
 
     key: Annotated[str, kinds.path] = ""
-    """File of the certificate's key, PEM."""
+    """Path of the certificate's key file (PEM). Empty by default, like the certificate."""
 
     connections: Annotated[int, kinds.connections] = 256
-    """Connections at a time."""
+    """Largest number of open connections."""
 
     keep_alive: Annotated[float, kinds.seconds(1, 3600)] = 120.0
-    """How long an idle connection stays open."""
+    """Seconds for which an idle connection stays open."""
 
     @property
     def client_ca(self) -> str:
-        """File of the authorities for client certificates, PEM. Empty: no client shows one."""
+        """Path of the file with the authorities of client certificates (PEM). If empty, clients show none."""
         return ""
 
     @property
     def client_names(self) -> tuple[str, ...]:
-        """Names of which a client certificate must have one. None: any that the authority signed."""
+        """Names of which a client certificate must have one. If empty, every signed certificate is accepted."""
         return ()
 
 
 @dataclass(frozen=True, slots=True)
 class VerbsServer(TLSServer):
-    """Where kube-scheduler reaches us, and how long it waits."""
+    """The extender endpoints that kube-scheduler calls."""
 
     host: Annotated[str, kinds.host] = "127.0.0.1"
-    """Address to listen on. Loopback: kube-scheduler is in the same Pod. Any other address needs mutual TLS."""
+    """Address to listen on. Any address but loopback requires mutual TLS. Defaults to 127.0.0.1 because kube-scheduler
+    runs in the same Pod."""
 
     port: Annotated[int, kinds.port] = 10270
-    """As in `extenders[].urlPrefix`; beside kube-scheduler's own 10259. 0: any that is free."""
+    """Port to listen on, as in `extenders[].urlPrefix`. 0 takes any free port. Defaults to 10270, near kube-scheduler's
+    own 10259."""
 
     http_timeout: Annotated[float, kinds.seconds(0.1, 20)] = 2.0
-    """As `extenders[].httpTimeout`. Half of it is our own deadline: an answer that says why it failed beats none."""
+    """Timeout of kube-scheduler's calls in seconds, as in `extenders[].httpTimeout`. Gangwright answers with an error
+    after half of it, because an answer with a reason is better than none. Defaults to 2 seconds."""
 
     keep_alive: Annotated[float, kinds.seconds(100, 3600)] = 120.0
-    """How long an idle connection stays open. Longer than the 90 s of Go's client: it does not send a POST again
-    that met a connection just being closed."""
+    """Seconds for which an idle connection stays open. Defaults to 2 minutes, longer than the 90 s of Go's client: it
+    does not repeat a POST on a connection that is just being closed."""
 
     connections: Annotated[int, kinds.connections] = 256
-    """Connections at a time; kube-scheduler keeps two. Beyond it the oldest that was never answered is closed."""
+    """Largest number of open connections. Beyond it the oldest one that was never answered is closed. Defaults to 256;
+    kube-scheduler keeps two."""
 
     body_limit: Annotated[int, kinds.size(2**20, 2**30)] = 64 * 2**20
-    """The largest body that is ever read, in bytes; a cluster's size sets a tighter limit. With names only, a call
-    over 5,000 nodes is 0.2 MB."""
+    """Largest request body in bytes. The size of the cluster sets a tighter limit. Defaults to 64 MiB; with names only,
+    a call over 5,000 nodes has 0.2 MB."""
 
     client_ca: Annotated[str, kinds.path] = ""
-    """File of the authorities, PEM, one of which must have signed kube-scheduler's client certificate. Read again when
-    it changes, for new connections.
-    """
+    """Path of the file with the authorities of kube-scheduler's client certificate (PEM). Reloaded for new connections
+    when it changes. Empty by default: no client certificate is required."""
 
     client_names: Annotated[tuple[str, ...], kinds.many(kinds.name)] = ()
-    """Common names or DNS names of which the client certificate must have one; none: any that the authority signed."""
+    """Common names or DNS names of which the client certificate must have one. Empty by default: every certificate that
+    the authority signed is accepted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Probes:
-    """Where kubelet and Prometheus reach us: /livez, /readyz, /metrics."""
+    """The probes and metrics for the kubelet and Prometheus: /livez, /readyz, /metrics."""
 
     host: Annotated[str, kinds.host] = ""
-    """Address to listen on. Empty: every one, of both families, because both come from outside of the Pod."""
+    """Address to listen on. Empty by default: all addresses of both families, because the kubelet and Prometheus connect
+    from outside the Pod."""
 
     port: Annotated[int, kinds.port] = 10271
-    """0: any that is free."""
+    """Port to listen on. 0 takes any free port. Defaults to 10271."""
 
     kube_scheduler: Annotated[str, _address] = "https://127.0.0.1:10259"
-    """Where `gangwright serve` asks kube-scheduler whether it is alive, for its liveness probe: as `--secure-port` of
-    kube-scheduler."""
+    """URL at which `gangwright serve` checks whether kube-scheduler is alive, for its liveness probe. Must agree with
+    `--secure-port` of kube-scheduler. Defaults to kube-scheduler's own port on loopback."""
 
 
 @dataclass(frozen=True, slots=True)
 class StatusServer(TLSServer):
-    """Where people reach us, with the command line and the page, and which tokens count."""
+    """The status API and the status page, and which tokens they accept."""
 
     serve: Annotated[bool, kinds.flag] = True
-    """false: no status service at all."""
+    """Whether the status service runs. Defaults to true."""
 
     host: Annotated[str, kinds.host] = "127.0.0.1"
-    """Address to listen on. Loopback: `kubectl port-forward` reaches it, the network does not. Any other address needs
-    status.cert and status.key: tokens are sent."""
+    """Address to listen on. Any address but loopback requires status.cert and status.key, because clients send tokens.
+    Defaults to 127.0.0.1: `kubectl port-forward` reaches it, the network does not."""
 
     port: Annotated[int, kinds.port] = 10272
-    """0: any that is free."""
+    """Port to listen on. 0 takes any free port. Defaults to 10272."""
 
     client_ca: Annotated[str, kinds.path] = ""
-    """File of the cluster's authority for client certificates, PEM: who shows a certificate that it signed is the user
-    of its common name and the groups of its organizations, as for the API server. Empty: bearer tokens only. Read
-    again when it changes, for new connections."""
+    """Path of the file with the cluster's authority for client certificates (PEM). As for the API server, the common
+    name of a certificate is the user, and its organizations are the groups. Reloaded for new connections when it
+    changes. Empty by default: bearer tokens only."""
 
     audiences: Annotated[tuple[str, ...], kinds.many(kinds.audience)] = ()
-    """Of which a bearer token must have one. None: tokens for the API server itself, which people have anyway; then
-    the operator of this service could use them there."""
+    """Audiences of which a bearer token must have one. Empty by default: tokens for the API server itself, which users
+    have anyway. The operator of this service could then use them there."""
 
     remember: Annotated[float, kinds.seconds(1, 600)] = 60.0
-    """How long a yes of the API server counts, to a token or to a right to look. A user who loses a right
-    sees for this long what was visible before. A request that acts is reviewed every time."""
+    """Seconds for which a positive review of a token or of a read right is cached. A user who loses a right sees the
+    same for this long. Requests that change something are reviewed every time. Defaults to 1 minute."""
 
     remember_refusal: Annotated[float, kinds.seconds(0.1, 600)] = 10.0
-    """How long a no counts. A user who was just given a right need not wait long."""
+    """Seconds for which a negative review is cached. Defaults to 10 seconds, so a new right takes effect soon."""
 
     connections: Annotated[int, kinds.connections] = 128
-    """Connections at a time; a browser keeps six. Beyond it the oldest that has shown no token or certificate is closed."""
+    """Largest number of open connections. Beyond it the oldest one without a token or certificate is closed. Defaults to
+    128; a browser keeps six."""
 
     keep_alive: Annotated[float, kinds.seconds(1, 3600)] = 60.0
-    """How long an idle connection stays open."""
+    """Seconds for which an idle connection stays open. Defaults to 1 minute."""
 
 
 @dataclass(frozen=True, slots=True)
