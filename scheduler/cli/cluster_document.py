@@ -41,9 +41,7 @@ MADE_BY: Final = ("app.kubernetes.io/name", "gangwright")
 SETTINGS: Final = "gangwright-settings"
 """The ConfigMap of the settings in manifests/. Kustomize appends a hash of the content to the name."""
 
-UNAVAILABLE: Final = (
-    f"no Pod of Gangwright is ready in {HOME}; no gang is scheduled until one is. See: kubectl -n {HOME} get pods"
-)
+UNAVAILABLE: Final = f"no Pod of Gangwright is ready in {HOME}; no gang is scheduled until one is. See: kubectl -n {HOME} get pods"
 UNREADY: Final = (
     f"is the leader but not ready; no gang is scheduled until it is. See: kubectl -n {HOME} get pods"
 )

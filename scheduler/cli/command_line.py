@@ -17,7 +17,10 @@ from scheduler.cli.commands import OPERATION, Commands
 NEXT: Final = (
     (errors.Unreachable, "check that the cluster runs and that --context is right: kubectl cluster-info"),
     (errors.Unauthorized, "authentication failed; log in to the cluster again"),
-    (errors.Conflict, "another manager owns some of these fields; take them over with submit --force-conflicts"),
+    (
+        errors.Conflict,
+        "another manager owns some of these fields; take them over with submit --force-conflicts",
+    ),
     (
         errors.Forbidden,
         "ask an administrator for this right; list your rights with: kubectl auth can-i --list",

@@ -168,5 +168,7 @@ class Commands(TyperGroup):
         option, _, value = args[0].partition("=") if args else ("", "", "")
         if option in BEHIND and not ctx.resilient_parsing:
             said = value or next(iter(args[1:]), "")
-            raise SettingsError(option, said, f"must follow the command. Write: gangwright COMMAND {option} …")
+            raise SettingsError(
+                option, said, f"must follow the command. Write: gangwright COMMAND {option} …"
+            )
         return super().parse_args(ctx, args)

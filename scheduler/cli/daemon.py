@@ -19,7 +19,8 @@ from scheduler.settings import Settings, load
 from scheduler.telemetry import log
 
 SettingsFile: TypeAlias = Annotated[
-    Path | None, typer.Option(help="Settings file. Defaults to no file; extender_config/settings.yaml lists all.")
+    Path | None,
+    typer.Option(help="Settings file. Defaults to no file; extender_config/settings.yaml lists all."),
 ]
 Flags: TypeAlias = Annotated[
     list[str] | None,

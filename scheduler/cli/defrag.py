@@ -11,7 +11,9 @@ from scheduler.status.move_schemas import DefragAnswer
 
 
 def defrag(
-    yes: Annotated[bool, typer.Option("--yes", help="Start the moves. By default they are only shown.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Start the moves. By default they are only shown.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", hidden=True)] = False,  # older scripts pass it
     output: Shown = Form.TABLE,
     kubeconfig: Kubeconfig = "",
@@ -28,7 +30,9 @@ def defrag(
     Exits with 0 if no gang waits for resources or moves were found, and with 1 if no moves help.
     """
     if yes and offline:
-        raise SettingsError("--yes", "--offline", "are exclusive: the status service makes the moves. Leave out --offline")
+        raise SettingsError(
+            "--yes", "--offline", "are exclusive: the status service makes the moves. Leave out --offline"
+        )
     reach = Reach(kubeconfig, context, settings, server, offline)
     answer = _worked_out(reach) if reach.is_offline() else _asked(reach, dry_run=dry_run or not yes)
     if not screen.document(answer, output):

@@ -146,7 +146,9 @@ def _follow(
     from scheduler.cli.status_client import StatusClient  # late: help comes without the Kubernetes client
 
     if not isinstance(answers, StatusClient):
-        raise SettingsError("--watch", "offline", "requires the status service. Leave out --watch or --offline")
+        raise SettingsError(
+            "--watch", "offline", "requires the status service. Leave out --watch or --offline"
+        )
     told = ""
 
     def look() -> tuple[Table, object]:
@@ -214,9 +216,7 @@ def explain(
     elastic = _elastic(reach, inside, owner) if kind == "ElasticJob" else None
     tell(found, answers.now, answers.seats(inside, name), elastic)
     if not _warn(answers) and offline and _is_overdue(found.gang):
-        screen.note(
-            f"the gang could start, but has not for {span(found.gang.wait_seconds)}: {_WHY_NOT}"
-        )
+        screen.note(f"the gang could start, but has not for {span(found.gang.wait_seconds)}: {_WHY_NOT}")
 
 
 def source(reach: Reach) -> "OfflineAnswers | StatusClient":
@@ -340,7 +340,9 @@ def tell(found: GangDetail, now: float, seats: dict[str, str], own: "Status | No
         screen.line(f"{said} {near.best} of {near.needed} × {near.demand}")
     if found.behind is not None:
         start = found.behind.start - now
-        when = f"it starts in about {span(start)}" if start > 0 else "it starts when its victims have terminated"
+        when = (
+            f"it starts in about {span(start)}" if start > 0 else "it starts when its victims have terminated"
+        )
         screen.line(f"  reserved for: {screen.gang_name(found.behind)}, ahead of this gang; {when}")
     for notice in (own for own in found.notices if own.reason == IGNORED_FIELD):
         screen.line(f"  warning: {notice.message}")

@@ -176,7 +176,9 @@ def logs(
         bool, typer.Option("--follow", "-f", help="Stream until all members have finished.")
     ] = False,
     tail: Annotated[int, typer.Option(min=-1, help="Lines of recent log per member. -1 shows all.")] = -1,
-    since: Annotated[str, typer.Option(help="Age of the oldest lines, for example 5m. Defaults to all.")] = "",
+    since: Annotated[
+        str, typer.Option(help="Age of the oldest lines, for example 5m. Defaults to all.")
+    ] = "",
     container: Annotated[
         str, typer.Option("--container", "-c", help="Container name. Defaults to the pod's first.")
     ] = "",

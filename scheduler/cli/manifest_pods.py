@@ -46,9 +46,7 @@ def read(place: str) -> list[Thing]:
 
 def _parts(found: object, place: str) -> Iterator[Thing]:
     if not isinstance(found, dict) or not isinstance(found.get("kind"), str) or "apiVersion" not in found:
-        raise SettingsError(
-            "-f", place, "must contain only Kubernetes objects, with apiVersion and kind"
-        )
+        raise SettingsError("-f", place, "must contain only Kubernetes objects, with apiVersion and kind")
     if found["kind"].endswith("List") and isinstance(found.get("items"), list):
         for own in found["items"]:
             yield from _parts(own, place)
@@ -73,7 +71,9 @@ def templates(thing: Thing, namespace: str) -> list[Template]:
         if not all(isinstance(own.pod, dict) for own in made):
             raise TypeError(maker)
     except (KeyError, TypeError, AttributeError, ValueError):
-        raise SettingsError(maker, "its spec", f"must be a valid spec of a {kind}: its pods are unknown") from None
+        raise SettingsError(
+            maker, "its spec", f"must be a valid spec of a {kind}: its pods are unknown"
+        ) from None
     found = [
         replace(
             own,

@@ -169,7 +169,9 @@ def _leader_worker_set(thing: Thing) -> Iterator[Template]:
     if size < 1:
         raise SettingsError(f"LeaderWorkerSet/{meta['name']}: size", size, "must be 1 or more")
     if groups * size > MOST:
-        raise SettingsError(f"LeaderWorkerSet/{meta['name']}", groups * size, f"must create at most {MOST} pods")
+        raise SettingsError(
+            f"LeaderWorkerSet/{meta['name']}", groups * size, f"must create at most {MOST} pods"
+        )
     root = "spec.leaderWorkerTemplate"
     worker = Template(inner["workerTemplate"], size - 1, path=f"{root}.workerTemplate", first=1)
     leader = replace(worker, count=1)

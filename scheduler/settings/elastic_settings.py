@@ -12,7 +12,8 @@ from scheduler.settings import kinds
 _image = kinds.text(r"\S{1,512}", "must be an image, for example registry.example/gangwright:0.1.0")
 _command = kinds.text(r"[^\x00\s]{1,4096}", "must be a program name or a path")
 _address = kinds.text(
-    r"(https://[-A-Za-z0-9.:\[\]]{1,253})?", "must be an https URL, for example https://rendezvous.example:10273"
+    r"(https://[-A-Za-z0-9.:\[\]]{1,253})?",
+    "must be an https URL, for example https://rendezvous.example:10273",
 )
 _interface = kinds.text(r"[-A-Za-z0-9_.:@]{1,15}", "must be the name of an interface, for example eth0")
 

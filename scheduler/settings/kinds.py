@@ -198,4 +198,6 @@ host: Final = text(r"[-A-Za-z0-9.:]{0,253}", "must be an address or a host name"
 name: Final = text(r"[^\x00-\x1f]{0,253}", "must be a name of at most 253 characters")
 dns_name: Final = text(names.SUBDOMAIN, "must be a name of lowercase letters, digits, '-' and '.'")
 label_key: Final = text(names.LABEL_KEY, "must be a label key, for example topology.kubernetes.io/zone")
-audience: Final = text(r"[\x21-\x7e]{1,253}", "must be one word, for example gangwright or https://example.com")
+audience: Final = text(
+    r"[\x21-\x7e]{1,253}", "must be one word, for example gangwright or https://example.com"
+)

@@ -155,5 +155,7 @@ def _accepted(beat, silent):
 
 def test_a_silence_without_time_for_three_beats_is_explained():
     """The error says what the bound follows from."""
-    with pytest.raises(SettingsError, match=rf"at least 5s, because an agent gives up a heartbeat after {BEAT:g} s"):
+    with pytest.raises(
+        SettingsError, match=rf"at least 5s, because an agent gives up a heartbeat after {BEAT:g} s"
+    ):
         load(environ={}, flags={"rendezvous.silentAfter": "4s"})
