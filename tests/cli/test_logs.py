@@ -197,7 +197,7 @@ async def test_who_has_not_begun(cluster):
     said = await cluster.say("logs", "team/g")
 
     assert (said.code, said.out) == (0, "")
-    assert "g-0 has not begun" in said.err
+    assert "g-0 has not started" in said.err
 
 
 async def test_a_log_that_cannot_be_read(cluster):
