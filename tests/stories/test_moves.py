@@ -108,7 +108,10 @@ async def test_the_moves_that_defrag_shows_make_room(cluster: Cluster, ask: Ask)
     assert await places(cluster) == before, "nothing was moved"
 
     said = await ask("defrag", "--yes", *by)
-    assert (said.code, f"the moves have begun; {cluster.namespace}/large" in said.out) == (0, True), said
+    assert (
+        said.code,
+        f"the moves have started; these nodes are reserved for {cluster.namespace}/large" in said.out,
+    ) == (0, True), said
     assert await cluster.running("large", 1) == {"large-0": left}
     assert list((await cluster.running("left", 1)).values()) == [right]
     await cluster.nothing_held()
@@ -173,5 +176,5 @@ async def test_a_node_that_cannot_be_emptied(cluster: Cluster, ask: Ask):
     assert told["full"].startswith("3 stay: no other room: needs 3 × 1 nvidia.com/gpu, 1 cpu; room for 2")
     assert told["bare"] == "1 stays: bare-0: no controller would recreate it at no cost"
     assert said.out.splitlines()[-1] == f"node {keeps}: not empty yet"
-    assert "room elsewhere" in said.err
+    assert "free capacity on other nodes" in said.err
     assert await places(cluster) == before
