@@ -1,9 +1,9 @@
 # Gangwright: the extender beside kube-scheduler (`gangwright serve`), the elastic master, and the command line.
 #
-#   docker build -t gangwright:0.1.0 .
+#   docker build -t gangwright:0.2.0 .
 #
 # Build a release from an image with a fixed digest:
-#   docker build --build-arg PYTHON_DIGEST=@sha256:… -t gangwright:0.1.0 .
+#   docker build --build-arg PYTHON_DIGEST=@sha256:… -t gangwright:0.2.0 .
 ARG PYTHON_TAG=3.11-slim-bookworm
 ARG PYTHON_DIGEST=
 
@@ -21,7 +21,7 @@ COPY requirements.lock ./
 RUN python -m venv /opt/gangwright \
     && /opt/gangwright/bin/pip install --require-hashes --only-binary=:all: -r requirements.lock
 
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml README.md LICENSE NOTICE ./
 COPY scheduler scheduler
 RUN /opt/tools/bin/pip wheel --no-deps --no-build-isolation --no-index --wheel-dir /wheels . \
     && /opt/gangwright/bin/pip install --no-deps --no-index /wheels/*.whl \

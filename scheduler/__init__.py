@@ -28,4 +28,4 @@ What happens to an event:
 no logging, no randomness. import-linter checks the direction of every import, also inside `ledger` and `engine`.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

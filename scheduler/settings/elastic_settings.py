@@ -9,7 +9,7 @@ from typing import Annotated
 
 from scheduler.settings import kinds
 
-_image = kinds.text(r"\S{1,512}", "must be an image, for example registry.example/gangwright:0.1.0")
+_image = kinds.text(r"\S{1,512}", "must be an image, for example registry.example/gangwright:0.2.0")
 _command = kinds.text(r"[^\x00\s]{1,4096}", "must be a program name or a path")
 _address = kinds.text(
     r"(https://[-A-Za-z0-9.:\[\]]{1,253})?",
@@ -122,7 +122,7 @@ class ElasticMaster:
 class Workers:
     """What the master adds to the pods of every job, beyond the job's own template."""
 
-    image: Annotated[str, _image] = "gangwright:0.1.0"
+    image: Annotated[str, _image] = "gangwright:0.2.0"
     """Image of Gangwright, from which an init container copies the agent into the worker. Defaults to the image of the
     same version."""
 

@@ -76,7 +76,7 @@ def name_of(place: Path) -> str:
     return ".".join(place.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
 
-def arrows() -> dict[str, set[str]]:
+def import_graph() -> dict[str, set[str]]:
     """By module of the package, the modules that it imports: anywhere in it, also for the types alone."""
     known = {name_of(place) for place in ALL}
     found = {}
@@ -97,7 +97,7 @@ def arrows() -> dict[str, set[str]]:
 def test_no_circle() -> None:
     """The modules of the package can be read one after the other, each after all that it imports."""
     try:
-        order = list(graphlib.TopologicalSorter(arrows()).static_order())
+        order = list(graphlib.TopologicalSorter(import_graph()).static_order())
     except graphlib.CycleError as error:
         pytest.fail(f"these import each other: {' → '.join(error.args[1])}")
 
@@ -223,8 +223,8 @@ def test_what_a_member_counts_by_is_changed_by_itself_alone(place: Path) -> None
     assert [ast.unparse(own) for own in found if ast.unparse(own.value) != "self"] == []
 
 
-def test_arrows() -> None:
-    """Every import points the way it may: the contracts in pyproject.toml are kept."""
+def test_import_rules() -> None:
+    """Every import follows the contracts in pyproject.toml."""
     program = shutil.which("lint-imports", path=sysconfig.get_path("scripts"))
     assert program is not None, "lint-imports: install the group `dev`"
     done = subprocess.run(

@@ -77,7 +77,7 @@ async def test_an_elastic_gang_is_explained_by_its_job_too(cluster):
 
 async def test_an_elastic_job_without_pods_is_explained(cluster):
     """It is over, and its pods are gone: why stands in its status."""
-    over = Status(phase=Phase.FAILED, reason=f"its processes failed 7 times in a row: train-3 {CAUSE}")
+    over = Status(phase=Phase.FAILED, reason=f"Worker processes failed 7 times in a row: train-3 {CAUSE}")
     cluster.put("train", JOBS, "team", spec=elastic()["spec"], status=encode_status(over))
 
     said = await cluster.say_offline("explain", "team/train")

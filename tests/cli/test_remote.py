@@ -268,14 +268,14 @@ async def test_a_replica_that_may_be_wrong_says_so(behind, standing, words):
 
 async def test_an_elastic_job_is_read_with_the_askers_rights(behind):
     """The service does not know it. Where it may not be read the rest is told without a word about that."""
-    over = Status(phase=Phase.FAILED, reason="its processes failed 7 times in a row")
+    over = Status(phase=Phase.FAILED, reason="Worker processes failed 7 times in a row")
     behind.put("ended", JOBS, "team-b", spec={}, status=encode_status(over))
 
     told = await behind.say("explain", "team-b/ended")
     behind.barred[f"{JOBS}/ended"] = Refuse(403)
     untold = await behind.say("explain", "team-b/ended")
 
-    assert "elastic job: Failed: its processes failed 7 times in a row" in told.err
+    assert "elastic job: Failed: Worker processes failed 7 times in a row" in told.err
     assert (untold.code, "elastic job" in untold.err, "403" in untold.err) == (1, False, False)
 
 

@@ -58,7 +58,7 @@ async def test_a_job_with_host_access_starts_when_the_namespace_is_labelled(admi
     await admin.create(where("namespaces"), a_namespace(namespace))
     async with submitted(admin, namespace, hostNetwork=True) as job:
         said = await refusal(admin, namespace, job)
-        assert said.startswith("the API server made no pod: ")
+        assert said.startswith("Pod creation failed: ")
         wanted = "hostNetwork: an administrator of the cluster must label the Namespace with"
         assert said.endswith(f'{wanted} {HOST_ACCESS}: "true"')
 
@@ -85,5 +85,5 @@ async def test_a_job_among_the_clusters_own(admin, namespace):
     """No worker starts there, and the event says where to make the job instead."""
     async with submitted(admin, namespace) as job:
         said = await refusal(admin, namespace, job)
-        assert "without its NetworkPolicy no worker starts" in said
+        assert "the job's NetworkPolicy could not be written" in said
         assert said.endswith("make the ElasticJob in another one")

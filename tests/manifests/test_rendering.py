@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 
 import pytest
 import yaml
@@ -18,7 +17,6 @@ from tests.manifests.support.rendering import (
     pod_spec,
     rendered,
 )
-from tests.readme import README
 
 DIRECTORIES = [
     str(place.parent.relative_to(MANIFESTS)) for place in sorted(MANIFESTS.rglob("kustomization.yaml"))
@@ -59,30 +57,6 @@ def test_namespace(directory):
 
     readers = ("gangwright-scheduler-authentication-reader", "gangwright-api-authentication-reader")
     assert elsewhere <= {("RoleBinding", name) for name in readers}
-
-
-def test_the_overlay_of_the_readme(tmp_path):
-    """What a newcomer copies renders: images by his names, and his settings in the place of ours, under a new hash."""
-    written = re.search(
-        r"kustomization\.yaml`:\n\n```yaml\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL
-    )
-    for part in (MANIFESTS, EXTENDER_CONFIG):
-        shutil.copytree(part, tmp_path / part.name)
-    mine = tmp_path / "manifests" / "overlays" / "mine"
-    mine.mkdir()
-    (mine / "kustomization.yaml").write_text(written[1], encoding="utf-8")
-    (mine / "settings.yaml").write_text("queue: {order: fair}\n", encoding="utf-8")
-
-    found = list(documents(kubectl("kustomize", mine)))
-
-    (pod,) = [each["spec"]["template"]["spec"] for each in found if each["kind"] == "Deployment"]
-    (settings,) = [each for each in found if "settings.yaml" in each.get("data", {})]
-    images = [each["image"] for each in (*pod["initContainers"], *pod["containers"])]
-    assert images == ["registry.example/gangwright:0.1.0", "registry.k8s.io/kube-scheduler:v1.36.2"]
-    assert settings["data"]["settings.yaml"] == "queue: {order: fair}\n"
-    assert settings["metadata"]["name"] in {
-        each["configMap"]["name"] for each in pod["volumes"] if "configMap" in each
-    }
 
 
 @pytest.mark.parametrize("component", ["prometheus-operator", "status-service"])

@@ -14,7 +14,7 @@ from scheduler.model.queueing import Backfill, Order, Reclaim, Share
 from scheduler.model.workload import Pin, Strategy
 from scheduler.settings import Settings, load
 from scheduler.settings.sections import NAMES
-from tests.readme import explained
+from tests.docs.settings_reference import explained
 
 SHIPPED = Path(__file__).parents[2] / "extender_config" / "settings.yaml"
 

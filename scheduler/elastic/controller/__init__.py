@@ -1,20 +1,20 @@
-"""The elastic master at work: watches and workers become events of each job's reconciler, and its effects are carried out.
+"""The running elastic master: watches and workers become events of each job's reconciler, whose effects it carries out.
 
-Lives here: everything between the pure rooms of elastic training and the world. Never here: who is in a round
-(`reconciler`), how large a job should be (`sizing`), or a route (`rendezvous`).
+Lives here: everything between the pure parts of elastic training and the outside. Never here: which workers are in a
+round (`reconciler`), how large a job should be (`sizing`), or a route (`rendezvous`).
 
-    decode            API objects → events; the spec that one job goes by
-    pod_template      a worker's pod, made of its job's template
-    requests          what is to be done → requests to the API server
-    request_retry     one request, tried until it is answered for good
-    status_writer     a job's status: the newest one stands, however often another client writes
+    decode            API objects → events; the spec that applies to one job
+    pod_template      a worker's pod, built from its job's template
+    requests          effects → requests to the API server
+    request_retry     one request, retried until it has a final answer
+    status_writer     a job's status: the newest one is written, however often other clients write
     pod_control       pods, events and the NetworkPolicy of one job
-    job_controller    one job: its reconciler, its workers that wait, its timer
-    node_usage        what the nodes have free
-    job_registry      all jobs: which watch, and which request of a worker, concerns which
+    job_controller    one job: its reconciler, its waiting workers, its timer
+    node_usage        free capacity of the nodes
+    job_registry      all jobs: routes watch events and worker requests to them
     autoscaler        sizes, decided for all jobs together, and when capacity appears
-    job_metrics       what happened → metrics
-    elastic_master    the parts put together
+    job_metrics       events → metrics
+    elastic_master    assembles the parts
 
-Everything that the master must know to go on stands in the jobs' status and on the pods, so it may end at any line.
+All that the master needs to continue is stored in the jobs' status and on the pods, so it may stop at any point.
 """

@@ -1,8 +1,8 @@
 """The sizes of all jobs, decided together: when capacity appears, every second while a job searches for its size, and
 every few seconds in any case.
 
-Lives here: the picture that the policies get, and which jobs are told the answer. Never here: a policy. Growth goes where
-it gains most, so one call sees every job. It works on frozen values and on a thread of its own, for beats do not wait.
+Lives here: the input of the policies, and which jobs receive the answer. Never here: a policy. Free capacity goes to
+the largest gain, so one call sees every job. It works on frozen values in its own thread, because beats must not wait.
 """
 
 import asyncio
@@ -20,14 +20,14 @@ from scheduler.elastic.reconciler.job_events import Sized
 from scheduler.elastic.sizing import UNLIMITED, Free, JobView, Want, size
 
 SOON: Final = 1.0
-"""Seconds between two decisions while a job looks for its size: a round that is new is measured as often."""
+"""Seconds between two decisions while a job searches for its size; a new round is measured as often."""
 
 GATHER: Final = 0.2
-"""Seconds from when capacity appears until the decision, and so between two decisions at least. Pods of one job end
-within some tenths of a second, and one decision takes them all."""
+"""Seconds from when capacity appears until the decision, which is also the minimum between two decisions. Pods of one
+job end within some tenths of a second, and one decision covers them all."""
 
 SHARE: Final = 0.2
-"""Part of the time that decisions may take."""
+"""Maximum fraction of time spent on decisions."""
 
 _log = structlog.get_logger("elastic")
 
@@ -40,7 +40,7 @@ async def keep_sizing(
     clock: Callable[[], float] = steady,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> Never:
-    """Decide until cancelled, every so many seconds at the latest. took: told how long each decision took."""
+    """Decide until cancelled, at least once in `every` seconds. took: receives the duration of each decision."""
     freed = master.usage.freed
     while True:
         began, soon = clock(), False
@@ -48,7 +48,7 @@ async def keep_sizing(
         try:
             wants = await decide(master, kit)
             soon = any(want.soon for want in wants.values())
-        except Exception:  # noqa: BLE001 - whatever a policy stumbled over, sizes stay as they are until the next time
+        except Exception:  # noqa: BLE001 - whatever fails in a policy, sizes stay as they are until the next time
             _log.exception("sizing failed", kind="sizing failed")
         spent = clock() - began
         took(spent)
@@ -58,7 +58,7 @@ async def keep_sizing(
 
 
 async def _either(*waits: Awaitable[object]) -> None:
-    """Until one of them is over."""
+    """Wait until one of them is done."""
     tasks = [asyncio.ensure_future(wait) for wait in waits]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -68,7 +68,7 @@ async def _either(*waits: Awaitable[object]) -> None:
 
 
 async def decide(master: JobRegistry, kit: Kit) -> Mapping[str, Want]:
-    """Decide once, and tell every job."""
+    """Decide once, and send the result to every job."""
     controllers = {controller.owner.key: controller for controller in master.controllers.values()}
     views = {
         key: view for key, controller in controllers.items() if (view := controller.wishes()) is not None
@@ -92,10 +92,10 @@ async def decide(master: JobRegistry, kit: Kit) -> Mapping[str, Want]:
 
 
 def _sized(pictures: list[JobView], free: Free) -> Mapping[str, Want]:
-    """What a policy stumbles over at one job is told, and the others are sized without it."""
+    """If the policies fail, log the jobs that cause it, and size the others without them."""
     try:
         return size(pictures, free)
-    except Exception:  # noqa: BLE001 - whose fault it is shows when each is alone
+    except Exception:  # noqa: BLE001 - sizing each job alone finds the cause
         return size([picture for picture in pictures if _sound(picture, free)], free)
 
 
@@ -109,7 +109,7 @@ def _sound(picture: JobView, free: Free) -> bool:
 
 
 def _unbound(master: JobRegistry, controller: JobController) -> int:
-    """Workers that the scheduler has seated, and that have no node yet: what they take is the job's own."""
+    """Workers with a planned node that are not bound yet: what they take belongs to the job already."""
     unplaced = (
         uid for uid, known in controller.workers.items() if not (known.seen.node or known.seen.deleting)
     )
@@ -117,6 +117,6 @@ def _unbound(master: JobRegistry, controller: JobController) -> int:
 
 
 def _probe(controller: JobController, kit: Kit) -> Mapping[str, object]:
-    """A worker of this job as it would be made."""
-    assert controller.spec is not None  # noqa: S101 - else it has no wishes
+    """A worker pod of this job as it would be created."""
+    assert controller.spec is not None  # noqa: S101 - otherwise it has no view
     return manifest(controller.owner, controller.spec, Worker("probe", 0), kit)

@@ -1,7 +1,7 @@
-"""API objects as the master reads them: events of a job, the spec that it goes by, and why a node is about to go.
+"""API objects as the master reads them: events of a job, the spec that applies to it, and why a node is being drained.
 
-Lives here: which fields count. Never here: what follows, or what is wrong with a spec (`job.validation`,
-`pod_template`). Decoding builds nothing that is not declared.
+Lives here: which fields count. Never here: the consequences, or the validation of a spec (`job.validation`,
+`pod_template`). Decoding creates nothing that is not declared.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -34,21 +34,21 @@ HINDRANCES: Final = frozenset(
         "SignatureValidationFailed",
     }
 )
-"""Reasons of a waiting container that a person must mend; kubelet's own words. All others pass by themselves."""
+"""Reasons of a waiting container that a user has to fix, as the kubelet names them. All others pass by themselves."""
 
 OOM: Final = "OOMKilled"
 PLAIN: Final = frozenset({"", "Error", "Completed", "ContainerStatusUnknown"})
-"""Reasons of a container's end that say no more than its exit code."""
+"""Reasons of a container's end that add nothing to its exit code."""
 
 WORDS: Final = 192
-"""Characters of a message of Kubernetes' that are kept: head and tail, for a runtime names the fault last."""
+"""Characters to keep of a message from Kubernetes: head and tail, because a runtime names the fault last."""
 
 ENDED: Final = frozenset({"Succeeded", "Failed"})
-"""Phases of a pod whose processes are gone."""
+"""Phases of a pod whose processes have ended."""
 
 
 class Meta(msgspec.Struct, rename="camel"):
-    """The head of an ElasticJob."""
+    """Metadata of an ElasticJob."""
 
     name: str = ""
     namespace: str = ""
@@ -59,7 +59,7 @@ class Meta(msgspec.Struct, rename="camel"):
 
 
 class Job(msgspec.Struct):
-    """An ElasticJob as it came: spec and status are read by `elastic.job`."""
+    """An ElasticJob as received; `elastic.job` decodes spec and status."""
 
     metadata: Meta
     spec: Any = None
@@ -71,23 +71,23 @@ class Job(msgspec.Struct):
 
 
 class AcceptedSpec:
-    """The spec that one job goes by: as wanted, or, while that is refused, as it was accepted last.
+    """The spec that applies to one job: the wanted one, or, while that is rejected, the one accepted last.
 
-    A user may write what no schema refuses while a job trains, or while no master runs; and a newer master may refuse
-    what the one before took. The job's losses and its end have to be seen to all the same, so what was accepted is kept
-    in the job's status. problems: what is wrong with a spec that can be read. refused: called for each that is.
+    A user may write a spec that no schema rejects, while a job trains or while no master runs. A newer master may also
+    reject what its predecessor accepted. The job's losses and its end must be handled all the same, so the accepted
+    spec is kept in the job's status. problems: validates a decoded spec. refused: called for each rejected one.
     """
 
     def __init__(self, problems: Callable[[Spec], tuple[Problem, ...]], refused: Callable[[], None]) -> None:
         self.spec: Spec | None = None
         self.written: Any = None
-        """`spec` as somebody wrote it, for the status; None where it is too long, or too deep, to be kept."""
+        """`spec` as written, for the status; None if it is too long or too deep to be kept."""
         self._problems = problems
         self._refused = refused
 
     def read(self, job: Job) -> Iterator[SpecSeen | SpecRefused]:
-        """What its reconciler is to hear of the spec: where none was accepted before, first of the one that the master
-        before us accepted last.
+        """Events about the spec for the reconciler. If none was accepted so far, the first event has the one that the
+        previous master accepted last.
         """
         spec, wrong = decode_spec(job.spec)
         found = wrong or (self._problems(spec) if spec else ())
@@ -101,11 +101,11 @@ class AcceptedSpec:
             if former is not None:
                 yield self._take(former, written, job)
             else:
-                self.written = written  # a newer master, which accepted it, may come back
+                self.written = written  # the newer master that accepted it may come back
         yield SpecRefused(found, job.metadata.generation)
 
     def forget(self) -> None:
-        """What the job goes by is read again."""
+        """Forget the spec; it is read again."""
         self.spec = self.written = None
 
     def _take(self, spec: Spec, written: Any, job: Job) -> SpecSeen:
@@ -114,17 +114,17 @@ class AcceptedSpec:
 
 
 class Known(NamedTuple):
-    """A worker's pod: whose it is, and what is told of it."""
+    """A worker's pod: its owner, and what is reported about it."""
 
     owner: Owner
-    """The ElasticJob that it says it is of; one of its own namespace, for no other can own it."""
+    """The ElasticJob in its owner reference, of its own namespace, because no other can own it."""
     seen: WorkerSeen
     quorum: str
-    """What it says of the gang's quorum."""
+    """The quorum of the gang in its annotation."""
 
 
 def known(pod: api.Pod) -> Known | None:
-    """The worker that this pod is; None for any other pod, whatever its labels claim."""
+    """The worker that this pod is; None for any other pod, whatever its labels say."""
     meta = pod.metadata
     said = meta.labels or {}
     owner = next((own for own in meta.owner_references or () if own.controller), None)
@@ -153,7 +153,7 @@ def known(pod: api.Pod) -> Known | None:
 
 
 def _hindrance(status: api.PodStatus) -> str:
-    """Why its containers do not start, when it takes a person to mend that."""
+    """Why its containers do not start, if a user has to fix it."""
     for container in (*(status.init_container_statuses or ()), *(status.container_statuses or ())):
         waiting = container.state.waiting if container.state else None
         if waiting is not None and waiting.reason in HINDRANCES:
@@ -162,10 +162,10 @@ def _hindrance(status: api.PodStatus) -> str:
 
 
 def _cause(pod: api.Pod) -> tuple[str, bool]:
-    """Why it ended, and whether that is the end of a process and no more, which the agent tells better.
+    """Why it ended, and whether that is only the exit of a process, which the agent reports better.
 
-    What Kubernetes says of the pod as a whole, else of its containers: want of memory, any other reason, an exit code.
-    A container that trained ends before those that were there for it, so an init container comes last.
+    The reason of the pod as a whole comes first, then those of its containers: out of memory, any other reason, an exit
+    code. Init containers come last, because the training container ends before those that support it.
     """
     status = pod.status
     if status.reason:
@@ -185,12 +185,12 @@ def _cause(pod: api.Pod) -> tuple[str, bool]:
     who = f"{kind} {own.name}"
     if end.reason == OOM:
         return f"{OOM}: {who} {_memory(pod.spec, own)}", False
-    how = f": {abridged(end.message, WORDS)}" if end.message else f" ended with code {end.exit_code}"
+    how = f": {abridged(end.message, WORDS)}" if end.message else f" exited with code {end.exit_code}"
     return _told(shortened(end.reason, 64), who + how), end.reason in PLAIN
 
 
 def _memory(spec: api.PodSpec, own: api.ContainerStatus) -> str:
-    """Which limit it exceeded. The one in force may differ from the template's, after a resize in place."""
+    """Which limit it exceeded. After an in-place resize the current one may differ from the template's."""
     written = next(
         (one for one in (*(spec.containers or ()), *(spec.init_containers or ())) if one.name == own.name),
         None,
@@ -215,11 +215,11 @@ def _whole(text: str) -> int:
 
 
 def doom(node: api.Node, taints: Iterable[str]) -> str:
-    """Why this node is about to be emptied; empty when it is not. taints: keys that say so."""
+    """Why this node is about to be drained; empty if it is not. taints: keys that indicate it."""
     if node.metadata.deletion_timestamp is not None:
-        return "the node is being deleted"
+        return "being deleted"
     found = {taint.key for taint in node.spec.taints or ()}
     named = next((key for key in taints if key in found), "")
     if named:
-        return f"taint {named}"
+        return f"tainted with {named}"
     return "cordoned" if node.spec.unschedulable else ""

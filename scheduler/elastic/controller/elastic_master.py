@@ -1,4 +1,4 @@
-"""The parts of `gangwright elastic`, put together and kept running until the process is told to stop."""
+"""The main program of `gangwright elastic`: assembles the parts and runs them until the process is asked to stop."""
 
 import asyncio
 import os
@@ -35,25 +35,25 @@ from scheduler.telemetry.elastic_metrics import ElasticMetrics
 from scheduler.telemetry.metrics import begin
 
 LOOK: Final = 0.1
-"""Seconds between two looks whether we lead, and whether everything has been read."""
+"""Seconds between two checks of leadership, and of whether everything has been read."""
 
 SIGHT: Final = 1.0
-"""Seconds between two looks at the watches of pods."""
+"""Seconds between two checks of the pod watches."""
 
 TOLD_WITHIN: Final = 10.0
-"""Seconds after which jobs have been told for certain, whatever else the event loop has to do."""
+"""Upper bound in seconds for reporting a failed watch to the jobs, however busy the event loop is."""
 
 BESIDE: Final = 64
-"""Connections to the API server beside those of watches: writes, statuses, the Lease, and reviews of tokens."""
+"""Connections to the API server besides those of watches: writes, statuses, the Lease, and token reviews."""
 
 _log = structlog.get_logger("elastic")
 
 
 async def run(settings: Settings, listening: Callable[[Mapping[str, str]], None]) -> None:
-    """Look after elastic jobs until cancelled. `listening` is told the URLs of rendezvous and probes once we act.
+    """Manage elastic jobs until cancelled. `listening` receives the URLs of rendezvous and probes once this one leads.
 
-    Returns when the Lease is no longer ours: another master acts, or it could not be renewed. Raises SettingsError for
-    settings that cannot be used, in a group.
+    Returns when the Lease is lost: another master is active, or the Lease could not be renewed. Raises SettingsError
+    for invalid settings, in a group.
     """
     metrics = ElasticMetrics()
     begin_all(metrics)
@@ -110,11 +110,11 @@ async def run(settings: Settings, listening: Callable[[Mapping[str, str]], None]
                 finally:
                     master.end()
                     await holder.release()
-            _log.info("the lease is lost")
+            _log.info("lease lost")
 
 
 def connections(master: JobRegistry) -> int:
-    """Connections to the API server: with however many namespaces, watches leave the others their own."""
+    """Connections to the API server. Watches of many namespaces leave the others enough."""
     return len(master.watches()) + SPARE + BESIDE
 
 
@@ -131,12 +131,12 @@ def _site(settings: Settings, trying: RequestRetry, meeting: Rendezvous) -> Site
 
 
 def limits_of(settings: Settings) -> Timeouts:
-    """The time-outs of the reconciler that follow from the settings; all others are its own."""
+    """The time-outs of the reconciler that follow from the settings; the others have their defaults."""
     own = settings.elastic
     return Timeouts(
         unseen=INACTIVITY + settings.api.silent_after + TOLD_WITHIN,
         silent=settings.rendezvous.silent_after,
-        grace=max(Timeouts().grace, 2.5 * settings.rendezvous.beat),  # two beats, however late each is
+        grace=max(Timeouts().grace, 2.5 * settings.rendezvous.beat),  # two beats, even if both are late
         collective=settings.workers.gloo_timeout,
         start=own.start_limit,
         trouble=own.trouble_limit,
@@ -147,7 +147,7 @@ def limits_of(settings: Settings) -> Timeouts:
 
 
 async def _while(holds: Callable[[], bool], *work: Coroutine[Any, Any, Never]) -> None:
-    """Work for as long as it holds."""
+    """Run the work as long as the condition holds."""
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(each) for each in work]
         await _until(lambda: not holds())
@@ -156,7 +156,7 @@ async def _while(holds: Callable[[], bool], *work: Coroutine[Any, Any, Never]) -
 
 
 async def _until(holds: Callable[[], bool]) -> None:
-    while not holds():  # noqa: ASYNC110 - what is looked at is the clock, too
+    while not holds():  # noqa: ASYNC110 - the condition depends on the clock as well
         await asyncio.sleep(LOOK)
 
 
@@ -166,18 +166,18 @@ async def keep_seeing(
     after: float,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> Never:
-    """Tell the jobs which watches of pods do not stand. after: seconds without a watch that say nothing yet.
+    """Report to the jobs which pod watches are down. after: seconds without a watch that are tolerated.
 
-    Why other answers of the API server do not count: they come while pods alone are refused, throttled or too many to
-    be read in time. Then pods are created and not seen, and would be created again and again.
+    Other answers of the API server do not count. They arrive even while pods alone are rejected, throttled or too many
+    to be read in time. Pods would then be created without being seen, again and again.
     """
     before: dict[str, str] = {}
     while True:
         now = pods.blind(steady(), after) if master.synced else {}
         for name in now.keys() - before.keys():
-            _log.warning("pods are not seen: no worker is started", watch=name, error=now[name])
+            _log.warning("pod watch down, no workers are started", watch=name, error=now[name])
         for name in before.keys() - now.keys():
-            _log.info("pods are seen again", watch=name)
+            _log.info("pod watch recovered", watch=name)
         if now.keys() != before.keys():
             master.sight_turned(now)
         before = now
@@ -200,12 +200,12 @@ def _checks(
     return [
         probes.Check("synced", master.synced, f"still reading: {', '.join(master.missing()) or 'nothing'}"),
         probes.Check("fresh", quiet <= settings.api.silent_after, answered(quiet)),
-        probes.Check("leading", holder.leading(now), f"the Lease is held by {holder.holder or 'nobody'}"),
+        probes.Check("leading", holder.leading(now), f"the Lease is held by {holder.holder or 'no replica'}"),
     ]
 
 
 def begin_all(metrics: ElasticMetrics) -> None:
-    """Every counter whose words are a closed list at 0: for Prometheus a count that begins above 0 did not grow."""
+    """Start every counter with a closed list of labels at 0: Prometheus sees no growth in one that begins above 0."""
     begin(metrics.connections_closed_total, get_args(Cause))
     begin(metrics.refusals_total, [reason for reason in Reason if reason not in ORDINARY])
     begin(metrics.token_reviews_total, ["yes", "no", "away"])

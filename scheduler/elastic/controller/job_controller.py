@@ -1,7 +1,7 @@
-"""One job: what happens to it goes into its reconciler, what is to be done comes out and is done.
+"""Controller of one ElasticJob: feeds events to the reconciler, and carries out its effects.
 
-Lives here: the way of each effect, the workers that wait for an answer, the timer. Never here: a decision. A fault of
-ours at one job leaves the others alone: the job is begun again from what stands at the API server, a while later.
+Lives here: how each effect is carried out, the workers that wait for an answer, the timer. Never here: a decision. An
+internal error in one job does not affect the others: its state is rebuilt from the API server after a pause.
 """
 
 import asyncio
@@ -29,15 +29,15 @@ from scheduler.elastic.sizing.job_view import JobView
 from scheduler.model.durations import doubled
 
 ROUNDS: Final = 3
-"""Published rounds that a worker is known as a member of. The newest has values; of the others it is told that they are
+"""Number of published rounds in which a worker is known as a member. The newest has values; the others are reported as
 over."""
 
 LEAST_WAIT: Final = 0.005
-"""Seconds of rest at least between two looks at a deadline."""
+"""Minimum seconds between two checks of a deadline."""
 
 FIRST_PAUSE: Final = 5.0
-"""Seconds before a job at which we failed is begun again; doubles up to `LONGEST_PAUSE`. After as long without a fault the
-next one is the first again."""
+"""Seconds before a job is rebuilt after an internal error; doubles up to `LONGEST_PAUSE`. After that long without an
+error, the next pause is the first again."""
 LONGEST_PAUSE: Final = 300.0
 
 T = TypeVar("T")
@@ -45,7 +45,7 @@ _log = structlog.get_logger("elastic")
 
 
 class JobController:
-    """A job under care, from `begin` until `close`. doomed: nodes that are about to go, and why, as the registry keeps it."""
+    """A managed job, from `begin` until `close`. doomed: draining nodes and the reasons, maintained by the registry."""
 
     def __init__(
         self, job: Job, site: Site, limits: Timeouts, counting: JobMetrics, doomed: Mapping[str, str]
@@ -53,7 +53,7 @@ class JobController:
         self.job = job
         self.owner = owner = job.owner
         self.rounds: dict[Uid, tuple[int, ...]] = {}
-        """By worker: the newest published rounds that it is a member of."""
+        """Worker → the newest published rounds of which it is a member."""
         self.workers: dict[Uid, Known] = {}
         self.site = site
         self._limits = limits
@@ -62,7 +62,7 @@ class JobController:
         self._news = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
         self._turn: asyncio.Handle | None = None
-        """The next turn of the event loop in which what follows from events is done."""
+        """The next turn of the event loop, in which the recorded events are processed."""
         self._carrying = PodControl(owner, site, lambda event: self.feed(event))
         self._writing = StatusWriter(
             owner,
@@ -76,26 +76,26 @@ class JobController:
         self._blind = ""
         self._accepting = AcceptedSpec(partial(problems, owner), counting.metrics.specs_refused_total.inc)
         self._unreadable = ""
-        """Why the status that stands cannot be read: as long as it is so, the job is left alone."""
-        self._shown: tuple[float | None, Thing] = (None, {})  # when the rules had looked, and the status then
+        """Why the stored status cannot be read; the job is left alone until it can be."""
+        self._shown: tuple[float | None, Thing] = (None, {})  # last run of the rules, and its status
         self._failures = 0
         self._began = site.clock()
-        """When it was begun, or begun again."""
+        """When it was begun or rebuilt."""
 
     @property
     def spec(self) -> Spec | None:
-        """What the job goes by, and its workers are made from; None while there is nothing that it could."""
+        """The spec that applies, from which workers are created; None if there is none."""
         return self._reconciler.spec if self._reconciler is not None else self._accepting.spec
 
-    # ── its life ────────────────────────────────────────────────────────────────────────────────────────
+    # ── lifecycle ───────────────────────────────────────────────────────────────────────────────────────
 
     def begin(self, workers: Mapping[Uid, Known], blind: str) -> None:
-        """Take it over from what stands at the API server. blind: why its pods are not seen, if they are not."""
+        """Take over the job from its stored state. blind: why its pods are not seen, if so."""
         self.workers, self._blind = dict(workers), blind
         self._anew()
 
     def close(self) -> None:
-        """It is gone, or no longer ours: nothing more is done for it, and nobody waits for it any longer."""
+        """The job is deleted or managed by another master: stop all work, and release waiting requests."""
         self._reconciler = None
         self._arm(math.inf, self._reconcile)
         self._writer.cancel()
@@ -125,12 +125,12 @@ class JobController:
         self.feed(*events, job_events.Listed())
 
     def _leave_alone(self, why: str) -> None:
-        """Its training may be anywhere, so nothing is done, and nothing written, until somebody else makes it
-        readable. Workers that train go on.
+        """Its training may be in any state, so nothing is done and nothing written until the status is readable again.
+        Workers continue to train.
         """
         if not self._unreadable:
-            said = f"the status cannot be read, and stays as it is: nothing is done for this job meanwhile: {why}"
-            _log.error("status cannot be read", job=self.owner.key, error=why)
+            said = f"Status is unreadable and kept; the job is not managed until it is fixed: {why}"
+            _log.error("status unreadable", job=self.owner.key, error=why)
             self._counting.metrics.unreadable_objects_total.labels("elasticjobs").inc()
             self._carry(job_effects.Tell("Warning", "StatusUnreadable", said))
         self._unreadable = why
@@ -141,18 +141,18 @@ class JobController:
         return task
 
     def _wrote(self, task: asyncio.Task[Any]) -> None:
-        """It ends when we close, or by a fault of ours."""
+        """The task ends when the controller is closed, or by an internal error."""
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("status no longer written", job=self.owner.key, exc_info=error)
             self._break()
 
     def _overtaken(self) -> None:
-        """Somebody else wrote a round: what we believe of this job is not so."""
+        """Another client has written a round, so the state of this controller is wrong."""
         _log.error("status was written by another master", job=self.owner.key)
         self._break()
 
     def _break(self) -> None:
-        """Begin again after a while, from a fresh look."""
+        """Rebuild the state from the API server after a pause."""
         self._counting.metrics.broken_total.inc()
         self._reconciler = None
         if self.site.clock() - self._began > LONGEST_PAUSE:
@@ -201,15 +201,15 @@ class JobController:
             self._refresh_soon()
 
     def _agree(self, uid: Uid) -> None:
-        """Members of a gang that name different quorums are refused by the scheduler."""
+        """Update the quorum on a pod: the scheduler rejects a gang whose members name different quorums."""
         known = self.workers[uid]
         if self.spec is not None and known.quorum != str(self.spec.min_workers) and not known.seen.deleting:
             self._carrying.requote(uid, known.seen.name, self.spec.min_workers)
 
-    # ── what follows ────────────────────────────────────────────────────────────────────────────────────
+    # ── consequences ────────────────────────────────────────────────────────────────────────────────────
 
     def feed(self, *events: Event) -> None:
-        """Tell the reconciler. What follows is done in the next turn of the event loop, for all that came by then."""
+        """Pass events to the reconciler. The next turn of the event loop processes all that came by then."""
         with self._ours() as reconciler:
             if reconciler is None:
                 return
@@ -220,7 +220,7 @@ class JobController:
                 self._turn = asyncio.get_running_loop().call_soon(self._reconcile)
 
     def _reconcile(self) -> None:
-        """Do what is to be done now, and come back when time alone may call for more."""
+        """Carry out the effects that are due, and schedule the next call for the reconciler's deadline."""
         self._turn = None
         with self._ours() as reconciler:
             if reconciler is None:
@@ -233,16 +233,16 @@ class JobController:
 
     @contextmanager
     def _ours(self) -> Iterator[Reconciler | None]:
-        """The reconciler, if there is one; whatever fails in it, or at what it says, is the fault of this one job."""
+        """The reconciler, if there is one. An exception in it, or in its use, affects this job only."""
         try:
             yield self._reconciler
-        except Exception:  # noqa: BLE001 - so it ends here, and the other jobs go on
+        except Exception:  # noqa: BLE001 - it ends here, so the other jobs continue
             key = self.owner.key
             _log.exception("reconciler failed", job=key, kind=("reconciler failed", key))
             self._break()
 
     def _arm(self, seconds: float, then: Callable[[], None]) -> None:
-        """Call this after so many seconds, in place of the call that was due; after infinitely many, never."""
+        """Replace the pending call by this one in so many seconds; infinity cancels it."""
         if self._timer is not None:
             self._timer.cancel()
         if seconds < math.inf:
@@ -276,9 +276,9 @@ class JobController:
             case job_effects.Finish():
                 _log.info("job over", job=self.owner.key, phase=effect.phase, reason=effect.reason)
                 self.site.values.forget(self.owner.key)
-                self.refresh()  # who waits for it, and the master after us, need not wait for figures
+                self.refresh()  # waiting users, and the next master, need not wait for the next periodic status
             case job_effects.Abort():
-                pass  # the answer to the worker's next beat says it
+                pass  # delivered by the answer to the worker's next beat
 
     def _publish(self, effect: job_effects.Publish) -> None:
         self._counting.began(self.owner.key, effect.round)
@@ -287,19 +287,19 @@ class JobController:
         self._tell_news()
 
     def _let_in(self, number: int, members: Iterable[Uid]) -> None:
-        """They may read and write the values of this round."""
+        """Allow these members to read and write the values of this round."""
         for uid in members:
             if number not in self.rounds.get(uid, ()):
                 self.rounds[uid] = (*self.rounds.get(uid, ()), number)[-ROUNDS:]
 
     def _refresh_soon(self) -> None:
-        """Once the rules have looked: the turn of the event loop that was asked for before comes first."""
+        """Refresh after the rules have run: the turn of the event loop requested before comes first."""
         asyncio.get_running_loop().call_soon(self.refresh)
 
     def refresh(self) -> None:
-        """Bring the figures in the status up to date; they are where the rules have not looked since.
+        """Update the figures in the status, unless the rules have not run since the last time.
 
-        Before the first look there is no status, and what stands is left as it is.
+        Before the first run there is no status, and the stored one stays unchanged.
         """
         with self._ours() as reconciler:
             if reconciler is not None and reconciler.looked_at is not None:
@@ -309,38 +309,36 @@ class JobController:
                     self._shown = reconciler.looked_at, encode_status(status, self._accepting.written)
                 self._writing.want(self._shown[1])
 
-    # ── workers that ask ────────────────────────────────────────────────────────────────────────────────
+    # ── requests of workers ─────────────────────────────────────────────────────────────────────────────
 
     def beat_answer(self, uid: Uid) -> tuple[int, str | None, int, Place | None]:
-        """The newest round announced to it; why its child is to be killed, if it is; the round in which none can meet any
-        more, if it is the one that stands, else 0; and what it has to expect of its first round.
+        """The newest round announced to it; why its process has to be killed, if so; the current round if its members
+        cannot meet any more, else 0; and what to expect of its first round.
         """
         own = self._reconciler
         return (0, None, 0, None) if own is None else (*own.beat_answer(uid), own.broken, own.place(uid))
 
     @property
     def hears(self) -> bool:
-        """Whether what a worker says but once is noted: not while the job is left alone, or about to be begun again."""
+        """Whether one-time messages of workers are recorded: not while the job is left alone or about to be rebuilt."""
         return self._reconciler is not None
 
     def exited(self, event: job_events.Exited) -> bool:
-        """Whether the agent is to start the child again."""
+        """Whether the agent should restart the process."""
         if event.round is not None and event.round in self.rounds.get(event.uid, ()):
             self.site.values.broken(self.owner.key, event.round)
         self.feed(event)
         return self._reconciler is not None and self._reconciler.restart(event.uid)
 
     def wishes(self) -> JobView | None:
-        """The job as the sizing policies see it; None where there is nothing to decide."""
+        """The job as the sizing policies see it; None if there is nothing to decide."""
         with self._ours() as reconciler:
             if reconciler is not None and self.spec is not None:
                 return reconciler.wishes(self.site.clock())
         return None
 
     async def assignment(self, uid: Uid, known: int, wait: float) -> Assignment | None:
-        """What the worker is told of the first round beyond `known`, once it is published; None after `wait`
-        seconds.
-        """
+        """The worker's assignment in the first round beyond `known`, once published; None after `wait` seconds."""
         return await self._awaited(
             lambda: self._reconciler.assignment(uid, known) if self._reconciler is not None else None, wait
         )
@@ -360,6 +358,6 @@ class JobController:
         return answer
 
     def _tell_news(self) -> None:
-        """Everybody who waits looks again; who waits from now on waits for the next."""
+        """Wake all waiting requests; later ones wait for the next news."""
         self._news.set()
         self._news = asyncio.Event()

@@ -1,8 +1,9 @@
-"""What happens to the jobs, as metrics.
+"""Metrics of the jobs.
 
-Lives here: what counts as what, and the bounds on values that scripts report. Never here: names, labels and buckets (`telemetry.elastic_metrics`).
-Gauges are sums over the jobs' last known status. What a round changed is read off the round, so a status that is written
-twice counts once. Every name of every job that a script reports is a series of its own, so names and jobs are bounded.
+Lives here: what counts as what, and the bounds on values that scripts report. Never here: names, labels and buckets
+(`telemetry.elastic_metrics`). Gauges are sums over the jobs' last known status. Changes of a round are derived from
+the round, so a status that is written twice counts once. Every value name of every job is a time series of its own, so
+names and jobs are bounded.
 """
 
 import math
@@ -20,11 +21,11 @@ from scheduler.settings import Reported
 from scheduler.telemetry.elastic_metrics import ElasticMetrics
 
 STRAGGLER = "Straggler"
-"""Reason of the event that tells of one."""
+"""Reason of the event for a straggler."""
 
 
 def moved(before: Round, after: Round) -> tuple[int, int, int]:
-    """How many workers the later round gained, how many were told to leave it or to wait, and how many were lost."""
+    """How many workers joined the later round, how many were told to leave it or wait, and how many were lost."""
     old, new = ({seat.uid for seat in own.ring} for own in (before, after))
     told = {seat.uid for seat in (*after.leaving, *after.holding)}
     gone = old - new
@@ -33,19 +34,19 @@ def moved(before: Round, after: Round) -> tuple[int, int, int]:
 
 @dataclass(slots=True)
 class Counted:
-    """What was counted of one job, and what its gauges are made of."""
+    """What was counted of one job, and the source of its gauges."""
 
     uid: str = ""
     status: Status | None = None
-    """The last known."""
+    """The last known status."""
     decided: Round = Round()
     began: Round = Round()
-    """The newest one."""
+    """The newest begun round."""
     restarts: int = 0
 
 
 class JobMetrics:
-    """Keeps the metrics of all jobs. reported: what a job is called beside the values that its script reports."""
+    """Maintains the metrics of all jobs. reported: how a job is identified in the values that its script reports."""
 
     def __init__(self, metrics: ElasticMetrics, reported: Reported = Reported.UID) -> None:
         self.metrics = metrics
@@ -54,7 +55,7 @@ class JobMetrics:
         self._watches: Counter[tuple[str, str]] = Counter()
 
     def decided(self, job: str, status: Status) -> None:
-        """A status that must stand before its round begins."""
+        """A status that must be stored before its round begins."""
         self.seen(job, status)
         own, after = self._jobs[job], status.assignment
         if after is not None and after.number > own.decided.number:
@@ -62,7 +63,7 @@ class JobMetrics:
             self.metrics.rounds_total.labels(after.cause).inc()
 
     def began(self, job: str, number: int) -> None:
-        """Its members are told of this round; those that were overtaken before that changed nothing."""
+        """The round is sent to its members. Rounds replaced before that changed nothing."""
         own = self._jobs[job]
         if not own.began.number < number == own.decided.number:
             return
@@ -73,7 +74,7 @@ class JobMetrics:
         self.metrics.losses_total.inc(lost)
 
     def known(self, job: str, uid: str, status: Status | None) -> None:
-        """What stood before we came is not counted again, nor is what we counted ourselves. uid: the ElasticJob's."""
+        """Do not count again what is stored already, or was counted before. uid: the ElasticJob's."""
         own = self._jobs[job]
         own.uid = uid
         if status is not None:
@@ -101,13 +102,13 @@ class JobMetrics:
         self._jobs.pop(job, None)
 
     def refresh(self, now: float, reflectors: Mapping[str, Reflector[Any]], *, leading: bool) -> None:
-        """Bring the gauges up to date. now: seconds since the epoch."""
+        """Update the gauges. now: seconds since the epoch."""
         metrics = self.metrics
         states = [own.status for own in self._jobs.values() if own.status is not None]
         phases = Counter(status.phase for status in states)
         for phase in Phase:
             metrics.jobs.labels(phase.value).set(phases[phase])
-        # Of a job that is over the pods stay, for their logs.
+        # The pods of a finished job stay for their logs.
         at_work = [status for status in states if status.phase not in OVER]
         workers = Counter(member.phase for status in at_work for member in status.members)
         for kind in WorkerPhase:
@@ -115,7 +116,7 @@ class JobMetrics:
         metrics.members.set(sum(status.workers for status in states))
         metrics.wanted.set(sum(status.wanted for status in states))
         metrics.samples_per_second.set(math.fsum(status.samples_per_second or 0.0 for status in states))
-        metrics.reported.clear()  # a job that is gone, and a name that is no more, leave nothing
+        metrics.reported.clear()  # jobs and names that no longer exist leave nothing
         for job, name, value in series(self._jobs, self._reported):
             metrics.reported.labels(job, name).set(value)
         metrics.leading.set(leading)
@@ -130,20 +131,20 @@ class JobMetrics:
 
 
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.:/-]{0,63}")
-"""A name that becomes a label's value."""
+"""A valid label value."""
 
 VALUES: Final = 16
-"""Values of one job, those that it reported first: accuracy, loss, time of an epoch, and some more."""
+"""Maximum values of one job, in order of the first report: accuracy, loss, time of an epoch, and some more."""
 
 MOST_JOBS: Final = 500
-"""Jobs, those that are known longest: with `VALUES` some thousands of series, of which a Prometheus holds millions."""
+"""Maximum jobs, longest known first: with `VALUES` some thousands of series, of which Prometheus holds millions."""
 
 OWN: Final = frozenset({"idle_s", "idle_without_step_s", "checkpoint_step"})
-"""Values by which our own part of the worker tells the master something; they have metrics and fields of their own."""
+"""Values that the worker's own library reports to the master; they have metrics and fields of their own."""
 
 
 def series(jobs: Mapping[str, Counted], by: Reported) -> Iterator[tuple[str, str, float]]:
-    """Job, name and value of each. jobs: by `namespace/name`; by: what a job is called."""
+    """Job, name and value of each series. jobs: by `namespace/name`; by: how a job is identified."""
     if by is Reported.NONE:
         return
     told = (

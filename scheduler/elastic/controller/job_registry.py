@@ -1,8 +1,8 @@
-"""All jobs: which watch, which worker and which node concerns which of them.
+"""All jobs: which watch event, which worker and which node concerns which of them.
 
-Lives here: the sinks of the watches, the controllers by uid, and the job that answers a worker. Never here: a request to the
-API server, what happens inside a job, or whether a worker is who it says. Until everything has been read, and while
-another master acts, facts are only kept.
+Lives here: the sinks of the watches, the controllers by uid, and the lookup of a worker's job. Never here: a request to
+the API server, the processing inside a job, or the authentication of workers. Until everything has been read, and on
+standby, facts are only stored.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ _log = structlog.get_logger("elastic")
 
 
 class JobRegistry:
-    """The jobs under care. taints: keys that say that a node is about to go."""
+    """The managed jobs. taints: keys that mark a node as draining."""
 
     def __init__(
         self,
@@ -47,10 +47,10 @@ class JobRegistry:
         limits: Timeouts | None = None,
     ) -> None:
         self.controllers: dict[Uid, JobController] = {}
-        """By the uid of the ElasticJob."""
+        """ElasticJob uid → its controller."""
         self.usage = NodeUsage()
         self.whole = not namespaces
-        """Every pod of the cluster is seen, so that it is known what is free."""
+        """Every pod of the cluster is watched, so free capacity is known."""
         self._counting = counting
         self._taints = tuple(taints)
         self._limits = limits or Timeouts()
@@ -74,7 +74,7 @@ class JobRegistry:
         return sorted(self._missing)
 
     def watches(self) -> dict[str, tuple[ch.Resource[Any], ch.Sink[Any]]]:
-        """What to watch, and whom to tell, by name."""
+        """Name → what to watch, and the sink of its changes."""
         sinks: dict[str, tuple[type, Callable[[Any], None], Callable[[ch.Gone[Any]], None]]] = {
             JOBS: (Job, self._job_seen, lambda gone: self._forget(gone.uid)),
             PODS: (api.Pod, self._pod_seen, self._pod_gone),
@@ -100,7 +100,7 @@ class JobRegistry:
                             leave_out(change, change.message)
                         case ch.Synced():
                             self._missing.discard(name)
-                except Exception as error:  # noqa: BLE001 - whatever is wrong with one object, the others count
+                except Exception as error:  # noqa: BLE001 - a fault in one object must not affect the others
                     leave_out(change, f"{type(error).__name__}: {error}")
 
         def leave_out(change: ch.Change[Any], message: str) -> None:
@@ -114,14 +114,14 @@ class JobRegistry:
     # ── jobs ────────────────────────────────────────────────────────────────────────────────────────────
 
     def begin(self, site: Site) -> None:
-        """Everything has been read, and we act from now on."""
+        """Everything has been read, and this master is active from now on."""
         self._site = site
         for job in list(self._jobs.values()):
             self._take(job)
-        _log.info("acting", jobs=len(self.controllers), workers=len(self._workers))
+        _log.info("active", jobs=len(self.controllers), workers=len(self._workers))
 
     def end(self) -> None:
-        """We act no longer."""
+        """This master is no longer active."""
         self._site = None
         for controller in self.controllers.values():
             controller.close()
@@ -147,7 +147,7 @@ class JobRegistry:
             self._take(job)
 
     def _forget(self, uid: Uid) -> None:
-        """Its pods go with it: they are its own."""
+        """Stop managing a deleted job. Its pods are deleted with it, because it owns them."""
         self._jobs.pop(uid, None)
         controller = self.controllers.pop(uid, None)
         if controller is not None:
@@ -157,14 +157,14 @@ class JobRegistry:
     # ── workers ─────────────────────────────────────────────────────────────────────────────────────────
 
     def controller_of(self, worker: Uid) -> JobController | None:
-        """The job of a worker that lives; whoever has ended is none, even if his pod is still there to be read."""
+        """The job of a live worker. A worker that has ended has none, even if its pod still exists."""
         known = self._workers.get(worker)
         if known is None or known.seen.phase in decode.ENDED:
             return None
         return self._controller_for(known)
 
     def _controller_for(self, known: Known) -> JobController | None:
-        """The job that the pod names, by namespace, name and uid: whoever knows a uid only is none of its workers."""
+        """The job that the pod names by namespace, name and uid. A uid alone does not make a pod its worker."""
         controller = self.controllers.get(known.owner.uid)
         return controller if controller is not None and controller.owner == known.owner else None
 
@@ -186,7 +186,7 @@ class JobRegistry:
             controller.worker_gone(gone.uid)
 
     def sight_turned(self, blind: Mapping[str, str]) -> None:
-        """Which watches of pods do not stand, by name, and why; every other does."""
+        """blind: the names of the pod watches that are down, and why. All others are healthy."""
         self._blind = dict(blind)
         for controller in list(self.controllers.values()):
             controller.sight_turned(self._why_blind(controller.owner))
@@ -201,7 +201,7 @@ class JobRegistry:
         self._turn(node.metadata.name, decode.doom(node, self._taints))
 
     def _node_gone(self, gone: ch.Gone[api.Node]) -> None:
-        """Its workers are as good as lost, but that is seen from their beats."""
+        """Its workers are practically lost, but that is detected from their beats."""
         self.usage.node_gone(gone.key.name)
         self._turn(gone.key.name, "")
 
@@ -218,8 +218,8 @@ class JobRegistry:
 
 @dataclass(frozen=True, slots=True)
 class WorkerHandler:
-    """The requests of workers. leading: whether we act. seeing: whether the watch of pods is up to date. interval:
-    seconds between two beats.
+    """Handles the requests of workers. leading: whether this master is active. seeing: whether the pod watch is
+    current. interval: seconds between two beats.
     """
 
     master: JobRegistry
@@ -228,28 +228,28 @@ class WorkerHandler:
     interval: float
 
     def worker(self, uid: str) -> Worker | None:
-        """The live worker whose pod this is."""
+        """The live worker with this pod uid."""
         if not self.leading():
-            raise Refused(Reason.STANDBY, "another master acts; try again in a moment")
+            raise Refused(Reason.STANDBY, "another master is active; try again in a moment")
         controller = self.master.controller_of(uid)
         if controller is not None:
             return Worker(controller.owner.key, frozenset(controller.rounds.get(uid, ())))
-        if not self.seeing():  # it may have come since
-            raise Refused(Reason.AWAY, "the API server is away, and this worker was not known before")
+        if not self.seeing():  # it may have been created since
+            raise Refused(Reason.AWAY, "the API server is unavailable, and this worker was not known before")
         return None
 
     async def beat(self, beat: job_events.Beat) -> BeatAnswer:
-        """Note the sign of life."""
+        """Record a heartbeat."""
         controller = self._controller(beat.uid)
         controller.feed(beat)
         newest, abort, broken, place = controller.beat_answer(beat.uid)
         return BeatAnswer(newest, abort, self.interval, broken, place)
 
     async def ready(self, arrived: job_events.Arrived, wait: float) -> Assignment | None:
-        """It stands at the barrier."""
+        """Record that the worker is at the barrier, and wait for its assignment."""
         controller = self._controller(arrived.uid)
         controller.feed(arrived)
-        await asyncio.sleep(0)  # the rules look first: its seat may go to another
+        await asyncio.sleep(0)  # the rules run first: its place may go to another worker
         return await controller.assignment(arrived.uid, arrived.round, wait)
 
     async def announced(self, uid: str, known: int, wait: float) -> int:
@@ -257,30 +257,30 @@ class WorkerHandler:
         return await self._controller(uid).announced(uid, known, wait)
 
     async def leave(self, leaving: job_events.Leaving) -> None:
-        """It goes."""
+        """Record that it leaves."""
         self._listening(leaving.uid).feed(leaving)
 
     async def exit(self, exited: job_events.Exited) -> bool:
-        """Its child ended; whether it is to be started again."""
+        """Record that its process ended. Returns whether to restart it."""
         return self._listening(exited.uid).exited(exited)
 
     def _controller(self, uid: str) -> JobController:
-        """Its job, which may have gone since the worker was let in."""
+        """Its job, which may have been deleted since the worker was authenticated."""
         controller = self.master.controller_of(uid)
         if controller is None:
-            raise Refused(Reason.NO_WORKER, "this worker's job is gone")
+            raise Refused(Reason.NO_WORKER, "this worker's job no longer exists")
         return controller
 
     def _listening(self, uid: str) -> JobController:
-        """Its job, for what it says but once: the worker says it again until it is noted."""
+        """Its job, for a one-time message: the worker repeats the message until it is recorded."""
         controller = self._controller(uid)
         if not controller.hears:
-            raise Refused(Reason.AWAY, "this worker's job is not looked after at the moment")
+            raise Refused(Reason.AWAY, "this worker's job is not managed at the moment; try again later")
         return controller
 
 
 def watched(namespaces: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """By name of a watch: its kind, and the path of the collection."""
+    """Name of a watch → its kind, and the path of the collection."""
     found = {NODES: (NODES, requests.NODES)}
     for kind, path in ((JOBS, requests.JOBS), (PODS, requests.PODS)):
         limited = {inside(kind, name): (kind, requests.inside(path, name)) for name in namespaces}

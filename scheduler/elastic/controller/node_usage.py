@@ -1,8 +1,8 @@
-"""What the nodes have free for further workers, from the watches of nodes and pods.
+"""Free capacity of the nodes for more workers, from the watches of nodes and pods.
 
-Lives here: what pods take of nodes, and what a job's template asks for. Never here: how free capacity is divided
-(`sizing`), or a seat: the scheduler alone seats, and a worker that it cannot seat waits at its gate. So simple arithmetic
-will do: what is allocatable, less what pods take that are bound or seated.
+Lives here: what pods take from nodes, and what a job's template requests. Never here: how free capacity is divided
+(`sizing`), or placement: only the scheduler assigns nodes, and a worker without a node waits at its gate. Simple
+arithmetic is therefore enough: what is allocatable, less what bound pods and pods with a planned node take.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from scheduler.objects.volumes import Volumes
 
 
 class Asked(NamedTuple):
-    """What one worker of a job asks for."""
+    """What one worker of a job requests."""
 
     amounts: dict[str, float]
     kind: int
@@ -37,17 +37,17 @@ class _Taken(NamedTuple):
 
 
 class NodeUsage:
-    """The nodes that take pods, and what is taken of them."""
+    """The nodes that accept pods, and what is taken of them."""
 
     def __init__(self) -> None:
         self.freed = asyncio.Event()
-        """Set when capacity may have appeared: a node came or changed, or a pod takes less than before."""
+        """Set when capacity may have appeared: a node was added or changed, or a pod takes less than before."""
         self._nodes = NodeCache()
         self._pods: dict[str, _Taken] = {}
         self._taken: dict[str, Counter[str]] = {}
 
     def node_seen(self, node: api.Node) -> None:
-        """A node that is cordoned or being deleted has nothing free, whatever a worker tolerates."""
+        """A node that is cordoned or being deleted has no free capacity, whatever a worker tolerates."""
         if node.spec.unschedulable or node.metadata.deletion_timestamp is not None:
             self._nodes.lose(node.metadata.name)
         elif self._nodes.see(node):
@@ -57,7 +57,7 @@ class NodeUsage:
         self._nodes.lose(name)
 
     def pod_seen(self, pod: api.Pod) -> None:
-        """What it takes changes with its node, and with a resize in place."""
+        """Update the pod's share, which changes with its node and with an in-place resize."""
         uid = pod.metadata.uid
         node = "" if pod.status.phase in ENDED else pod.spec.node_name or _seat(pod)
         taken = _Taken(node, _amounts(pod)) if node else None
@@ -75,17 +75,17 @@ class NodeUsage:
         self.freed.set()
         here = self._taken[taken.node]
         here.subtract(dict(taken.amounts))
-        if not any(here.values()):  # the node may be gone, and its name never be used again
+        if not any(here.values()):  # the node may be deleted, and its name never be used again
             del self._taken[taken.node]
 
     def holds(self, uid: str) -> bool:
-        """Whether this pod takes capacity: it has a node, or a seat on one."""
+        """Whether this pod takes capacity: it has a node, or a planned one."""
         return uid in self._pods
 
     def offer(self, templates: Mapping[str, Mapping[str, Any]]) -> tuple[Free, dict[str, Asked]]:
-        """What is free, and what one worker of each of these jobs asks for; by job, its worker's whole Pod.
+        """What is free, and what one worker of each of these jobs requests. templates: by job, a worker's whole Pod.
 
-        A pod that cannot be read asks for what no node has.
+        An invalid pod requests a resource that no node has.
         """
         demands = {job: _demand(pod) for job, pod in templates.items()}
         alike = {own.where: own for own in demands.values()}
@@ -127,7 +127,7 @@ def _amounts(pod: api.Pod) -> tuple[tuple[str, int], ...]:
 
 
 def _seat(pod: api.Pod) -> str:
-    """The node that the scheduler has for it, before it is bound."""
+    """The node that the scheduler has planned for it, before it is bound."""
     said = (pod.metadata.annotations or {}).get(labels.SEAT)
     try:
         return pod_annotations.read_seat(said).node if said else ""

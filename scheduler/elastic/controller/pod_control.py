@@ -1,7 +1,7 @@
-"""What is to be done for one job: pods made and removed, people told, the job's policy.
+"""Effects of one job: creates and deletes pods, writes events, maintains the job's NetworkPolicy.
 
-Lives here: one task for each, and what its failure means to the job. Never here: whether it should be done. Nothing of
-one job waits for another's, but for a turn at the API server.
+Lives here: one task for each effect, and what its failure means to the job. Never here: whether it should be done. Jobs
+do not wait for each other, except for a turn at the API server.
 """
 
 import asyncio
@@ -25,22 +25,22 @@ from scheduler.errors import abridged
 from scheduler.settings import Confinement
 
 TELLS: Final = 3
-"""Tries for an event that people read; it is worth little when it is old."""
+"""Attempts for an event; an old event is of little use."""
 
 STARTS: Final = 7
-"""Tries for a pod, and for the policy before it. With waits that double from a second such a row takes about as long as
-the reconciler waits for a pod (`Timeouts.unseen`), and seldom runs into the next one; a refusal counts however late."""
+"""Attempts for a pod, and for the policy before it. With waits that double from one second, they take about as long as
+the reconciler waits for a pod (`Timeouts.unseen`), and rarely overlap with the next start. A late rejection counts."""
 
 STANDS: Final = 60.0
-"""Seconds for which a NetworkPolicy that was seen to stand is taken to do so. Whoever may delete it may do so at any
-time, and nothing tells of it; a quorum, and what grows in one go, costs one look."""
+"""Seconds for which a NetworkPolicy that was confirmed is assumed to exist. It may be deleted at any time, without any
+notice. The workers of a quorum, or of one growth, need one check."""
 
 STANDS_REFUSED: Final = 3600.0
-"""The same while the API server refuses the job's pods: no worker begins that could miss it. The first that is made has
-it looked at again, long before it can run."""
+"""The same while the API server rejects the job's pods, so no worker starts that would need it. The first created pod
+triggers another check, long before it can run."""
 
 LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
-"""Of the word of chance in a name: as Kubernetes has them, so that no word is spelt by accident."""
+"""Alphabet of the random suffix of a name, as in Kubernetes, so that no word is spelled by accident."""
 
 T = TypeVar("T")
 Report = Callable[[StartRefused | WorkerGone], None]
@@ -49,8 +49,8 @@ _log = structlog.get_logger("elastic")
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What is the same for all jobs. clock: seconds since the epoch. values: of their rounds. refused: by namespace,
-    the jobs whose last pod the API server refused.
+    """What all jobs share. clock: seconds since the epoch. values: of their rounds. refused: namespace → the jobs whose
+    last pod the API server rejected.
     """
 
     trying: RequestRetry
@@ -61,7 +61,7 @@ class Site:
 
 
 class PodControl:
-    """The tasks of one job. report: told of a pod that was refused, and of one that is gone already."""
+    """The tasks of one job. report: called for a pod that was rejected, and for one that is deleted already."""
 
     def __init__(self, owner: Owner, site: Site, report: Report) -> None:
         self._owner = owner
@@ -73,7 +73,7 @@ class PodControl:
         self._stopping: dict[Uid, float] = {}
 
     def close(self) -> None:
-        """Give up whatever is under way."""
+        """Cancel all pending work."""
         self._site.refused[self._owner.namespace].discard(self._owner.uid)
         for task in self._tasks:
             task.cancel()
@@ -91,7 +91,7 @@ class PodControl:
         self._begin(self._site.trying.until_answered("event", call, TELLS))
 
     def requote(self, uid: Uid, name: str, quorum: int) -> None:
-        """The gang's quorum changed: its members must agree about it."""
+        """Update the quorum on a member's pod: all members of the gang must agree."""
         call = requests.requote_pod(self._owner.namespace, name, uid, quorum)
         self._begin(self._site.trying.until_answered("quorum", call))
 
@@ -107,40 +107,40 @@ class PodControl:
             _log.error("a task of a job failed", job=self._owner.key, exc_info=error)
 
     async def _start(self, effect: StartWorker, spec: Spec) -> None:
-        # The name is chosen once, so that a try whose answer was lost makes no second pod.
+        # The name is chosen once, so that a repeated attempt after a lost answer does not create a second pod.
         chance = "".join(secrets.choice(LETTERS) for _ in range(5))
         name = worker_name(self._owner.name, effect.number, chance)
         crowd = self._site.refused[self._owner.namespace]
         error = await self._confine(STANDS_REFUSED if self._owner.uid in crowd else STANDS)
         if error is not None:
-            self._refused(effect.number, f"without its NetworkPolicy no worker starts: {error.words}")
+            self._refused(effect.number, f"the job's NetworkPolicy could not be written: {error.words}")
             return
         worker = Worker(name, effect.number, effect.role, effect.avoid)
         try:
             pod = manifest(self._owner, spec, worker, self._site.kit)
         except (TypeError, ValueError, LookupError, AttributeError) as wrong:
-            self._refused(effect.number, f"spec.template is no PodTemplateSpec: {wrong}")
+            self._refused(effect.number, f"spec.template is not a valid PodTemplateSpec: {wrong}")
             return
         error = await self._site.trying.until_answered("start", requests.create_pod(pod), STARTS)
-        if error is not None and error.reason != "AlreadyExists":  # then it was our own earlier try
+        if error is not None and error.reason != "AlreadyExists":  # that was an earlier attempt of this start
             self._refused(effect.number, error.words.replace(name, f"{self._owner.name}-…"))
         elif self._owner.uid in crowd:
             crowd.discard(self._owner.uid)
             error = await self._confine(STANDS)
-            # It stood before the first try, and the next start does not begin without it.
+            # It existed before the first attempt, and the next start does not begin without it.
             if error is not None:
-                _log.warning("policy not seen", job=self._owner.key, error=str(error))
+                _log.warning("policy not confirmed", job=self._owner.key, error=str(error))
 
     def _refused(self, number: int, why: str) -> None:
-        _log.warning("worker refused", job=self._owner.key, number=number, error=why)
+        _log.warning("worker rejected", job=self._owner.key, number=number, error=why)
         crowd = self._site.refused[self._owner.namespace]
         crowd.add(self._owner.uid)
-        # The API server says first what it refuses, and at the end what would be right.
+        # The API server first names what it rejects, and at the end what would be valid.
         self._report(StartRefused(number, abridged(why), len(crowd)))
 
     async def _confine(self, stands: float) -> errors.KubeError | None:
-        """One row of tries for all that wait for it. One after the other they would grow ever more, for each takes as
-        long as the reconciler waits for a pod before it asks for another.
+        """Write the policy once for all starts that wait for it. In sequence they would pile up, because each takes as
+        long as the reconciler waits for a pod before it requests another one.
         """
         site = self._site
         if site.kit.settings.confine is Confinement.NONE or site.clock() - self._confined_at < stands:

@@ -1,13 +1,13 @@
-"""A worker's pod, made of its job's template: pure.
+"""A worker's pod, built from its job's template: pure.
 
-Lives here: what the master writes into every worker beside what the user wrote: the gang's labels, the gate, the agent
-that an init container brings, the environment that the agent reads, and the token by which the worker proves who it is.
-Never here: when a worker is made, or a call.
+Lives here: what the master adds to every worker: the gang's labels, the gate, the agent delivered by an init container,
+the environment that the agent reads, and the token that authenticates the worker. Never here: when a worker is created,
+or a call.
 
-What is ours wins over the template: names that begin with `gangwright-` among volumes and containers, variables that
-say who the worker is, the scheduler, the restart policy. Labels and annotations under `gangwright.io/` are the master's
-to write, all of them: by these the scheduler, and the master itself, know what a worker is, so a template that has one
-is refused. Everything else of the template stays as it was written.
+The master's fields override the template: volumes and containers with the prefix `gangwright-`, variables that identify
+the worker, the scheduler, the restart policy. All labels and annotations under `gangwright.io/` are reserved for the
+master. The scheduler, and the master itself, identify workers by them, so a template that has one is rejected. The rest
+of the template is unchanged.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,32 +24,32 @@ Thing: TypeAlias = dict[str, Any]
 
 FOLDER: Final = "/gangwright"
 ARCHIVE: Final = f"{FOLDER}/agent.pyz"
-"""The agent, in the worker."""
+"""Path of the agent in the worker."""
 
-TOKEN_FOLDER: Final = "/var/run/secrets/gangwright"  # noqa: S105 - a place, not a token
-TOKEN: Final = "token"  # noqa: S105 - a file's name
+TOKEN_FOLDER: Final = "/var/run/secrets/gangwright"  # noqa: S105 - a path, not a token
+TOKEN: Final = "token"  # noqa: S105 - a file name
 AGENT: Final = "gangwright-agent"
-"""The init container that brings the agent, and the volume it leaves it in."""
+"""Name of the init container that delivers the agent, and of the volume that holds it."""
 
 TOKEN_VOLUME: Final = "gangwright-token"  # noqa: S105 - a volume's name
 ARCHIVE_ROOM: Final = "16Mi"
-"""Most that the volume may hold; the archive takes a hundredth of it."""
+"""Size limit of the volume; the archive takes a hundredth of it."""
 
 INSTALL: Final = ("python", "-m", "scheduler.elastic.agent.archive", ARCHIVE)
-"""What the init container runs in our own image. Not the command line, whose imports every worker would wait for."""
+"""Command of the init container, in Gangwright's own image. Not the command line, whose imports would delay workers."""
 
 INSTALL_ROOM: Final = {"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}}
-"""It runs for a moment before the worker does, so it adds nothing to what the pod asks for."""
+"""The container ends before the worker starts, so it adds nothing to the pod's total requests."""
 
 LONGEST_JOB: Final = 63
-"""Characters of a job's name: it is a label of its workers."""
+"""Maximum length of a job's name, because it is a label of its workers."""
 
 CORE: Final = "core"
 SURPLUS: Final = "surplus"
 
 CHOICES: Final = frozenset({"GANGWRIGHT_IFACE", "GANGWRIGHT_GLOO_TIMEOUT"})
-"""Variables that are written where the template has none of its own. It may also set those of the agent that are never
-written here."""
+"""Variables that are written only if the template does not set them. The template may also set variables of the agent
+that are never written here."""
 
 FILLED_IN: Final = {
     "GANGWRIGHT_POD": "metadata.name",
@@ -57,7 +57,7 @@ FILLED_IN: Final = {
     "GANGWRIGHT_POD_IP": "status.podIP",
     "GANGWRIGHT_NODE": "spec.nodeName",
 }
-"""Variables of ours that kubelet fills in, from fields of the pod."""
+"""Variables that the kubelet fills in from fields of the pod."""
 
 MOUNTS: Final = (
     {"name": AGENT, "mountPath": FOLDER, "readOnly": True},
@@ -82,67 +82,67 @@ class Owner(NamedTuple):
 
     @property
     def selector(self) -> str:
-        """The label selector that its workers, and no other pods, match."""
+        """The label selector that matches its workers and no other pods."""
         return f"{labels.ELASTIC_JOB}={self.name}"
 
 
 class Worker(NamedTuple):
-    """One worker to be made."""
+    """A worker to be created."""
 
     name: str
     number: int
     role: str = CORE
     avoid: tuple[str, ...] = ()
-    """Nodes that it must not go to."""
+    """Nodes that it must not be bound to."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kit:
-    """What is the same for the workers of all jobs."""
+    """What the workers of all jobs share."""
 
     master: str
     """`https://HOST:PORT` of the rendezvous."""
     ca: str
-    """PEM of the authority that its certificate is from."""
+    """PEM of the authority that issued its certificate."""
     scheduler: str = "gangwright"
     audience: str = "gangwright-elastic"
     settings: Workers = Workers()
 
     @property
     def port(self) -> int:
-        """Where workers reach the rendezvous."""
+        """Port of the rendezvous."""
         return urlsplit(self.master).port or 443
 
 
 def worker_name(job: str, number: int, chance: str) -> str:
-    """The pod's name; `chance`: a few letters, so that no name is used again after a restart of the master."""
+    """The pod's name. `chance`: a few random letters, so that no name is reused after a restart of the master."""
     return f"{job}-{number}-{chance}"
 
 
 def problems(owner: Owner, spec: Spec) -> tuple[Problem, ...]:
-    """What keeps this job's template from becoming a worker."""
+    """Why this job's template cannot be used for workers."""
     return tuple(_mistakes(owner, spec.template)) or _unfit(owner, spec)
 
 
 def _mistakes(owner: Owner, template: Thing) -> Iterator[Problem]:
     if len(owner.name) > LONGEST_JOB:
-        remedy = f"at most {LONGEST_JOB} characters: it is a label of the job's workers"
+        remedy = f"must have at most {LONGEST_JOB} characters, because it is a label of the job's workers"
         yield Problem("metadata.name", owner.name, remedy)
     pod, metadata = _object(template.get("spec")), _object(template.get("metadata"))
     written = pod.get("containers")
     first = written[0] if isinstance(written, list) and written else None
     command = _object(first).get("command")
     if not isinstance(first, dict):
-        remedy = "the first one trains: an object with name, image and command"
+        remedy = "the first container trains; it must be an object with name, image and command"
         yield Problem.of("spec.template.spec.containers", written, remedy)
     elif not (isinstance(command, list) and command and all(isinstance(word, str) for word in command)):
-        remedy = "write what trains, such as [python, train.py]: the agent starts it, and cannot know the image's own"
+        remedy = "is required, for example [python, train.py]; the agent runs it and does not know the image's command"
         yield Problem.of("spec.template.spec.containers[0].command", command, remedy)
     grace = pod.get("terminationGracePeriodSeconds")
     if grace is not None and not (type(grace) is int and grace >= 1):
-        remedy = "whole seconds from 1 on, in which a worker leaves in order; or leave it out"
+        remedy = "must be at least 1 whole second, in which a worker leaves cleanly, or be removed"
         yield Problem.of("spec.template.spec.terminationGracePeriodSeconds", grace, remedy)
-    remedy = f"leave it out: what begins with {labels.OURS} is written by the elastic master alone"
+    remedy = f"remove it; names that begin with {labels.OURS} are reserved for the elastic master"
     for kind in ("labels", "annotations"):
         said = _object(metadata.get(kind))
         for key in sorted(filter(_ours, said)):
@@ -150,7 +150,7 @@ def _mistakes(owner: Owner, template: Thing) -> Iterator[Problem]:
 
 
 def _object(written: object) -> Mapping[str, Any]:
-    """It, or an empty one where something else stands."""
+    """The object, or an empty one if it is something else."""
     return written if isinstance(written, dict) else {}
 
 
@@ -159,17 +159,17 @@ def _ours(key: str) -> bool:
 
 
 def _unfit(owner: Owner, spec: Spec) -> tuple[Problem, ...]:
-    """A template of which no pod can be made, whatever is wrong with it."""
+    """Any other fault of a template that cannot become a pod."""
     try:
         manifest(owner, spec, Worker("probe", 0, SURPLUS, avoid=("node",)), Kit("", ""))
     except (TypeError, ValueError, LookupError, AttributeError) as error:
         said = shortened(f"{type(error).__name__}: {error}", 64)
-        return (Problem("spec.template", said, "a PodTemplateSpec, as in a Job"),)
+        return (Problem("spec.template", said, "must be a PodTemplateSpec, as in a Job"),)
     return ()
 
 
 def manifest(owner: Owner, spec: Spec, worker: Worker, kit: Kit) -> Thing:
-    """The Pod. Raises TypeError, ValueError, LookupError or AttributeError for a template that is none."""
+    """The Pod. Raises TypeError, ValueError, LookupError or AttributeError for an invalid template."""
     template = dict(spec.template)
     return {
         "apiVersion": "v1",
@@ -200,7 +200,7 @@ def _theirs(written: Mapping[str, Any] | None) -> Thing:
 
 
 def reference(owner: Owner) -> Thing:
-    """What says that an object is the ElasticJob's, and goes with it."""
+    """The owner reference to the ElasticJob, so that the object is deleted with it."""
     return {
         "apiVersion": f"{labels.OURS}v1alpha1",
         "kind": labels.ELASTIC_KIND,
@@ -212,7 +212,7 @@ def reference(owner: Owner) -> Thing:
 
 
 def _annotations(spec: Spec, worker: Worker) -> dict[str, str]:
-    """What the scheduler reads of the gang."""
+    """The gang's annotations for the scheduler."""
     said: dict[str, str | None] = {
         labels.MIN_MEMBERS: str(spec.min_workers),
         labels.ELASTIC_NUMBER: str(worker.number),
@@ -237,14 +237,14 @@ def _spec(written: Thing, owner: Owner, spec: Spec, worker: Worker, kit: Kit) ->
         "initContainers": [_install(kit), *_unlike(written.get("initContainers"), AGENT)],
         "volumes": [*_unlike(written.get("volumes"), AGENT, TOKEN_VOLUME), *_volumes(kit)],
     }
-    # A worker's account has no use for a token of the API server, nor for a variable a Service.
+    # A worker needs no token of the API server, and no variables for each Service.
     whole = {"automountServiceAccountToken": False, "enableServiceLinks": False, **written, **ours}
-    whole.pop("nodeName", None)  # the API refuses it beside a gate
+    whole.pop("nodeName", None)  # the API rejects it together with a gate
     if worker.avoid:
         whole["affinity"] = _avoiding(dict(whole.get("affinity") or {}), worker.avoid)
     if worker.role == SURPLUS:
         whole["priorityClassName"] = spec.surplus_priority_class_name
-        for key in ("priority", "preemptionPolicy"):  # admission made them of the template's own class
+        for key in ("priority", "preemptionPolicy"):  # admission derived them from the template's own class
             whole.pop(key, None)
     return whole
 
@@ -266,7 +266,7 @@ def _trainer(container: Thing, owner: Owner, spec: Spec, kit: Kit, grace: int) -
 
 
 def _environment(written: list[Thing], owner: Owner, spec: Spec, kit: Kit, grace: int) -> list[Thing]:
-    """Ours first, so that the template's own may refer to them."""
+    """The master's variables come first, so that the template's own may refer to them."""
     values = {
         "GANGWRIGHT_MASTER": kit.master,
         "GANGWRIGHT_JOB": owner.key,
@@ -325,13 +325,13 @@ def _avoiding(affinity: Thing, nodes: tuple[str, ...]) -> Thing:
     """The same affinity, without these nodes. Terms are alternatives, so each of them must exclude every node."""
     node = dict(affinity.get("nodeAffinity") or {})
     written = (node.get(_REQUIRED) or {}).get("nodeSelectorTerms")
-    # The API takes one value a requirement here.
+    # The API allows one value for each requirement here.
     without = [{"key": _NODE_NAME, "operator": "NotIn", "values": [name]} for name in nodes]
     terms = [_narrowed(term, without) for term in written] if written else [{"matchFields": without}]
     return {**affinity, "nodeAffinity": {**node, _REQUIRED: {"nodeSelectorTerms": terms}}}
 
 
 def _narrowed(term: Thing, without: list[Thing]) -> Thing:
-    """A term without conditions matches no node, and must not begin to."""
+    """A term without conditions matches no node, and must stay that way."""
     more = {"matchFields": [*(term.get("matchFields") or ()), *without]}
     return term | more if any(term.values()) else term

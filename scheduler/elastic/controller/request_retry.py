@@ -1,7 +1,7 @@
-"""One request, tried until the API server answers it for good.
+"""One request, retried until the API server gives a final answer.
 
-Lives here: how often it is tried, and what is counted. Never here: what an answer means. No job's troubles may use up
-what others need: so many requests are under way at a time, and one that waits for another try is not among them.
+Lives here: how often it is retried, and what is counted. Never here: what an answer means. A failing job must not use
+up the capacity of others: the number of requests in progress is limited, and waiting for a retry does not count.
 """
 
 import asyncio
@@ -19,23 +19,23 @@ from scheduler.kube.client import Client, send
 from scheduler.objects.patches import Call
 
 CALL_LIMIT: Final = 10.0
-"""Seconds for one request."""
+"""Timeout of one request, in seconds."""
 
 What: TypeAlias = Literal["start", "stop", "status", "read", "policy", "event", "quorum"]
-"""What a request is for."""
+"""Purpose of a request."""
 
 TRIES: Final = 8
-"""Of one request; with waits that double from a second that is some two minutes. What is still wanted is asked again."""
+"""Attempts of one request: about two minutes with waits doubling from one second. If still needed, it is repeated."""
 
 COUNTED: Final = frozenset({"done", UNAVAILABLE, *WORDS.values()})
-"""Every result that is counted."""
+"""Every counted result."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestRetry:
-    """Requests of all jobs. turn: has as many as may be under way. least, most: seconds of the first wait between two
-    tries, and of the longest. counted: told what it was for, and the result in one word. acting: whether another master
-    may not act already; asked before each.
+    """Requests of all jobs. turn: limits the requests in progress. least, most: seconds of the first wait between two
+    attempts, and of the longest. counted: receives purpose and result of a request. acting: whether this master is
+    certainly still the active one; checked before each request.
     """
 
     client: Client
@@ -48,7 +48,7 @@ class RequestRetry:
     async def once(self, what: What, call: Call) -> bytes:
         """The answer. Raises KubeError."""
         if not self.acting():
-            raise errors.Unreachable(f"{call.method} {call.path}", "the Lease is no longer ours")
+            raise errors.Unreachable(f"{call.method} {call.path}", "the Lease is lost")
         try:
             answer = await send(self.client, call, CALL_LIMIT)
         except errors.KubeError as error:
@@ -58,7 +58,7 @@ class RequestRetry:
         return answer
 
     async def until_answered(self, what: What, call: Call, tries: int = TRIES) -> errors.KubeError | None:
-        """None when it was done, else why not: an answer that would not change, or the last one of those that pass."""
+        """None when it was done. Otherwise the error: a final answer, or the last one of those that may pass."""
         try:
             async for attempt in attempts(PASSING, tries=tries, least=self.least, most=self.most):
                 with attempt:
@@ -76,8 +76,8 @@ async def attempts(
     least: float,
     most: float,
 ) -> AsyncIterator[stamina.Attempt]:
-    """Try after try, while what fails is `passing`. The wait doubles from `least` to `most` seconds, less up to half of it by
-    chance, so that jobs do not go on in step. What the API server wants us to wait counts where it is longer.
+    """Attempts, as long as the failure is `passing`. The wait doubles from `least` to `most` seconds, less a random
+    part of up to half, so that jobs do not run in step. A longer wait requested by the API server takes precedence.
     """
 
     def pause(error: Exception) -> float | bool:

@@ -1,7 +1,7 @@
 """Requests to the API server, to the byte; pure.
 
-Lives here: what the master asks for. Never here: sending it. Each may be sent twice: a pod has the name that it was
-given once, a deletion names the uid, a status names the version that it replaces.
+Lives here: what the master requests. Never here: sending it. Each may be sent twice: a pod keeps the name chosen for
+it, a deletion names the uid, a status names the version that it replaces.
 """
 
 import math
@@ -22,7 +22,7 @@ POLICIES: Final = "/apis/networking.k8s.io/v1/networkpolicies"
 EVENTS: Final = "/apis/events.k8s.io/v1/events"
 
 REPORTER: Final = f"{labels.OURS}elastic"
-"""Reporting controller of our events."""
+"""Reporting controller of the events."""
 
 DNS_PORT: Final = 53
 
@@ -30,7 +30,7 @@ _encoded: Final = msgspec.json.encode
 
 
 def inside(collection: str, namespace: str, *rest: str) -> str:
-    """The path of a collection in one namespace, or of something in it."""
+    """The path of a collection in one namespace, or of an object in it."""
     root, _, kind = collection.rpartition("/")
     return "/".join((root, "namespaces", quote(namespace, safe=""), kind, *(quote(r, safe="") for r in rest)))
 
@@ -60,7 +60,7 @@ def get_job(owner: Owner) -> Call:
 
 
 def patch_status(owner: Owner, version: str, change: Thing) -> Call:
-    """change: a merge patch of the status that this version has."""
+    """change: a merge patch for the status of this version."""
     body = {"metadata": {"uid": owner.uid, "resourceVersion": version}, "status": change}
     return Call("PATCH", inside(JOBS, owner.namespace, owner.name, "status"), _encoded(body), MERGE)
 
@@ -82,7 +82,7 @@ def tell(owner: Owner, kind: str, reason: str, message: str, now: float) -> Call
 
 
 def confine(owner: Owner, kind: Confinement, port: int) -> Call:
-    """The job's NetworkPolicy, made or brought up to date. port: of the rendezvous."""
+    """The job's NetworkPolicy, created or updated. port: of the rendezvous."""
     name = f"{owner.name}-workers"
     workers = {"podSelector": {"matchLabels": {labels.ELASTIC_JOB: owner.name}}}
     spec: Thing = {**workers, "policyTypes": ["Ingress"], "ingress": [{"from": [workers]}]}
@@ -90,7 +90,7 @@ def confine(owner: Owner, kind: Confinement, port: int) -> Call:
         dns = [{"port": DNS_PORT, "protocol": protocol} for protocol in ("UDP", "TCP")]
         spec |= {
             "policyTypes": ["Ingress", "Egress"],
-            # The rendezvous is a Service of another namespace, or not in the cluster at all: its port is what is known.
+            # The rendezvous is a Service in another namespace, or outside of the cluster: only its port is known.
             "egress": [{"to": [workers]}, {"ports": [{"port": port, "protocol": "TCP"}]}, {"ports": dns}],
         }
     policy = {
@@ -109,7 +109,7 @@ def confine(owner: Owner, kind: Confinement, port: int) -> Call:
 
 
 def difference(old: Any, new: Any) -> Any:
-    """The merge patch (RFC 7396) that turns `old` into `new`; both are objects of JSON without nulls."""
+    """The merge patch (RFC 7396) that turns `old` into `new`; both are JSON objects without nulls."""
     gone: Thing = dict.fromkeys(old.keys() - new.keys())
     changed = {
         key: difference(old[key], value)

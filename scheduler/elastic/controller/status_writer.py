@@ -1,9 +1,9 @@
-"""The status of one job: what is wanted stands at the API server, sooner or later, and who waits for it is told.
+"""The status of one job: writes the wanted one to the API server, and reports when it is stored.
 
-Lives here: versions, conflicts, another try. Never here: what a status says. A write is the difference to what stands,
-and names the version that it was made from; a conflict is answered by reading again. A round that is as new as ours and
-that we did not write means that another master acted, and so does a status that cannot be read: then nothing of ours is
-worth writing.
+Lives here: versions, conflicts, retries. Never here: the content of a status. A write is the difference from the stored
+status, and names the version that it is based on; after a conflict the status is read again. A stored round that is as
+new as this writer's but was not written by it means that another master was active. So does a status that cannot be
+read. In both cases nothing is written.
 """
 
 import asyncio
@@ -21,13 +21,13 @@ from scheduler.elastic.controller.request_retry import RequestRetry, attempts
 
 SOON: Final = 0.1
 LATE: Final = 5.0
-"""Seconds before the next try: workers stand at the barrier while a round is written."""
+"""Seconds before the next attempt: workers are at the barrier while a round is written."""
 
 CONFLICTS: Final = 3
-"""In a row that are answered by another look at once; whoever keeps writing beside us is waited for like any fault."""
+"""Consecutive conflicts that are retried at once; after that a client that keeps writing is treated like any error."""
 
 KEPT: Final = 8
-"""Rounds that are known for our own; one is in flight at a time."""
+"""Number of recent rounds known as its own; one is in progress at a time."""
 
 _JOB: Final = msgspec.json.Decoder(Job)
 _log = structlog.get_logger("elastic")
@@ -36,9 +36,9 @@ _log = structlog.get_logger("elastic")
 class StatusWriter:
     """Keeps one status up to date while `run` runs.
 
-    stands: told the round of every status that had to be written before something else may happen, once it stands.
-    overtaken: called when somebody else wrote a later round, another one of the same number, or what cannot be read.
-    readable: whether a status that somebody else wrote can be.
+    stands: called with the round of a status that had to be written before something else may happen, once stored.
+    overtaken: called when another client has written a later round, a different one with the same number, or a status
+    that cannot be read. readable: whether a status can be read.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class StatusWriter:
         readable: Callable[[Thing], bool] = lambda _status: True,
     ) -> None:
         self.fault: errors.KubeError | None = None
-        """Why the last try failed; None when it did not."""
+        """Why the last attempt failed; None if it succeeded."""
         self._owner = owner
         self._trying = trying
         self._stands = stands
@@ -60,22 +60,22 @@ class StatusWriter:
         self._version = ""
         self._standing: Thing = {}
         self._was_read = False
-        """What stands was read, or is what we wrote."""
+        """The stored status was read successfully, or was written by this writer."""
         self._wanted: Thing | None = None
         self._round: int | None = None
         self._due = asyncio.Event()
         self._own: dict[int, Any] = {}
-        """Rounds that we began from, wrote, or tried to write: number → assignment."""
+        """Rounds that it began with, wrote, or tried to write: number → assignment."""
 
     def believe(self, job: Job) -> None:
-        """What stands there is what we begin from; what was wanted before is not any more."""
+        """Start from this stored status, and forget the wanted one."""
         self.seen(job)
         self._wanted = self._round = None
         found = job.status if isinstance(job.status, dict) else {}
         self._own = {_number(found): found.get("assignment")}
 
     def seen(self, job: Job) -> None:
-        """What stands, as far as a watch or an answer tells; what is older than what we know changes nothing."""
+        """Record the stored status from a watch or an answer; older versions are ignored."""
         if _newer(job.metadata.resource_version, self._version):
             before, self._version = self._standing, job.metadata.resource_version
             self._standing = job.status if isinstance(job.status, dict) else {}
@@ -83,14 +83,14 @@ class StatusWriter:
 
     @property
     def readable(self) -> bool:
-        """Whether what stands can be read. If not, nothing is written over it."""
+        """Whether the stored status can be read. If not, it is not overwritten."""
         self._was_read = self._was_read or self._readable(self._standing)
         return self._was_read
 
     def want(self, status: Thing, *, round_: int | None = None) -> None:
-        """Write this, instead of whatever was wanted before. round_: tell of it when it stands.
+        """Write this status instead of the one wanted before. round_: report it when the status is stored.
 
-        As long as somebody waits for a status, one for which nobody waits does not take its place.
+        A status with a `round_` is not replaced by one without.
         """
         stands = self._wanted is None and status == self._standing
         if round_ is None and (stands or self._round is not None):
@@ -99,7 +99,7 @@ class StatusWriter:
         self._due.set()
 
     async def run(self) -> Never:
-        """Write until cancelled; nothing that the API server answers ends it."""
+        """Write until cancelled; no answer of the API server ends it."""
         while True:
             await self._due.wait()
             self._due.clear()
@@ -108,7 +108,7 @@ class StatusWriter:
                     await self._write_newest()
 
     async def _write_newest(self) -> None:
-        """One try, of what is wanted by now. Raises KubeError."""
+        """Try once to write the newest wanted status. Raises KubeError."""
         status = self._wanted
         if status is None:
             return
@@ -119,13 +119,13 @@ class StatusWriter:
             _log.warning("status not written", job=self._owner.key, error=str(error))
             raise
         self.fault = None
-        if self._wanted is status:  # else what was wanted meanwhile is next
+        if self._wanted is status:  # otherwise the newer one is next
             round_, self._wanted, self._round = self._round, None, None
             if round_ is not None:
                 self._stands(round_)
 
     async def _write(self, status: Thing) -> None:
-        """One try; a conflict is resolved and tried again at once, a few times. Raises KubeError."""
+        """One attempt; conflicts are resolved and retried at once, a few times. Raises KubeError."""
         for conflicts in range(CONFLICTS + 1):
             try:
                 if not self._version:
@@ -139,11 +139,11 @@ class StatusWriter:
                 if conflicts == CONFLICTS:
                     raise
         self._wanted, self._round = None, None
-        self._version = ""  # what begins again believes what it finds
+        self._version = ""  # the next start takes the stored status as it is
         self._overtaken()
 
     def _foreign(self, status: Thing) -> bool:
-        """What stands is another's, and no older than this, or of nobody knows what age."""
+        """The stored status is by another writer, and either not older than this one or unreadable."""
         if not self.readable:
             return True
         number = _number(self._standing)
@@ -152,7 +152,7 @@ class StatusWriter:
         return number not in self._own or self._own[number] != self._standing.get("assignment")
 
     async def _put(self, status: Thing) -> None:
-        """Raises Conflict where what stands is not what we took it for."""
+        """Raises Conflict if the stored status differs from the expected one."""
         change = requests.difference(self._standing, status)
         if not change:
             return
@@ -162,33 +162,33 @@ class StatusWriter:
         answer = await self._trying.once("status", requests.patch_status(self._owner, self._version, change))
         self._was_read = self._take(answer) == self._version
         if _number(self._standing) == _number(status):
-            self._own[_number(status)] = self._standing.get("assignment")  # as the API server has it
+            self._own[_number(status)] = self._standing.get("assignment")  # as stored by the API server
 
     async def _read(self) -> None:
-        """Take what stands, whatever we knew."""
+        """Read the stored status, whatever was known before."""
         self._version = ""
         self._take(await self._trying.once("read", requests.get_job(self._owner)))
 
     def _take(self, answer: bytes) -> str:
-        """Its version."""
+        """Record the answer. Returns its version."""
         try:
             job = _JOB.decode(answer)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             raise errors.Garbled("elasticjobs", f"not an ElasticJob: {error}") from error
         if job.metadata.uid != self._owner.uid:
-            raise errors.NotFound("elasticjobs", "another job has its name by now", status=404)
+            raise errors.NotFound("elasticjobs", "another job has taken its name", status=404)
         self.seen(job)
         return job.metadata.resource_version
 
 
 def _number(status: Thing) -> int:
-    """Of a status' round; 0 without one."""
+    """Round of a status; 0 without one."""
     found = status.get("round")
     return found if isinstance(found, int) else 0
 
 
 def _newer(version: str, than: str) -> bool:
-    """Versions of one kind grow as numbers do; anything else is believed."""
+    """Versions of one kind grow like numbers; any other version counts as newer."""
     if version.isdecimal() and than.isdecimal():
         return int(version) > int(than)
     return version != than

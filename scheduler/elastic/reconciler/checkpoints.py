@@ -1,9 +1,9 @@
-"""Checkpoints, as far as workers told of them: which one is the newest, and whether the one that was asked for stands.
+"""Checkpoints as reported by workers: which one is the newest, and whether the requested one was saved.
 
-Lives here: what is believed, and what a save that failed means. Never here: who saves (`round_plan`), or what comes next
-(`round_transition`). A worker tells the step of its newest file by a value, with its beats or with its end. That its pod is
-gone, or has Succeeded, says
-nothing: an agent whose worker was released ends well whatever its process did.
+Lives here: the reported checkpoints, and the meaning of a failed save. Never here: which worker saves (`round_plan`),
+or what comes next (`round_transition`). A worker reports the step of its newest file as a value, in its beats or at its
+exit. A pod that was deleted or has Succeeded proves nothing: the agent of a released worker exits with 0 whatever its
+process did.
 """
 
 import math
@@ -16,17 +16,17 @@ from scheduler.elastic.reconciler.job_state import State
 from scheduler.elastic.reconciler.worker import Worker
 
 VALUE: Final = "checkpoint_step"
-"""The name of the value."""
+"""Name of the reported value."""
 FAILED: Final = "SaveFailed"
-"""The condition, and the event, that say that the state could not be saved."""
+"""Condition type and event reason for a failed save."""
 FAULT: Final = "CheckpointError"
-"""What the end of a process is called that could not write: the disk is at fault, and others would fare no better."""
+"""Marks the exit of a process that failed to write. The disk is at fault, so other workers would fail too."""
 STEPS: Final = 2**53
-"""Beyond it a value is no step."""
+"""Upper bound of a valid step; larger values are ignored."""
 
 
 def restored(s: State, status: Status) -> None:
-    """What stood, and why the state could not be saved."""
+    """Restore the newest checkpoint, and why the last save failed."""
     saver, checkpoint = s.rounds.record.saver, status.checkpoint
     s.saving.checkpoint = checkpoint
     s.saving.saved = bool(saver and checkpoint and checkpoint.step >= s.rounds.record.step)
@@ -35,17 +35,17 @@ def restored(s: State, status: Status) -> None:
 
 
 def begun(s: State) -> None:
-    """A round trains: what comes after it is to be saved once more."""
+    """A round trains, so its state has to be saved again."""
     s.saving.saved, s.saving.error = False, ""
 
 
 def try_again(s: State) -> None:
-    """A user who suspends the job once more wants it saved."""
+    """Clear the error, so that suspending the job again retries the save."""
     s.saving.error = ""
 
 
 def heard(s: State, worker: Worker) -> None:
-    """Believe what this worker says of its files."""
+    """Accept what this worker reports about its files."""
     step = _said(worker)
     if step is None or s.spec is None or not s.spec.checkpoint.path:
         return
@@ -56,20 +56,20 @@ def heard(s: State, worker: Worker) -> None:
 
 
 def ended(s: State, worker: Worker, how: str) -> None:
-    """The one that saves has ended, or is given up. Without its word nothing stands, and the next one of those that
-    hold the state saves; unless it was the disk: then they keep it.
+    """The saver has ended or is declared lost. Without its report nothing is saved, and the next worker that holds the
+    state saves. After a disk error the workers keep the state in memory instead.
     """
     heard(s, worker)
     if worker.uid != s.rounds.record.saver or s.saving.saved:
         return
     left = [w for w in selectors.holders(s) if w is not worker]
     if worker.exit is not None and worker.exit.code == 0:
-        s.saving.saved = not left  # nobody could do it again; a process that cannot save does not end well
+        s.saving.saved = not left  # no worker could retry; a process that fails to save does not exit with 0
         if s.saving.saved and s.spec is not None:
             s.saving.checkpoint = Checkpoint(s.spec.checkpoint.path, max(s.rounds.record.step, 0))
     elif not s.saving.error and (FAULT in how or not left):
         s.saving.error = f"{worker.name}: {how}"
-        s.do(Tell("Warning", FAILED, f"the state was not saved: {s.saving.error}"))
+        s.do(Tell("Warning", FAILED, f"Checkpoint failed: {s.saving.error}"))
 
 
 def _said(worker: Worker) -> int | None:

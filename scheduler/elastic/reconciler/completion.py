@@ -1,9 +1,9 @@
-"""Where the job goes: its end, well or badly.
+"""How a job ends: success or failure.
 
-Lives here: the two ends, and how long nodes are held for nothing. Never here: a pause (`round_transition` leads into one,
-`scaling` out of it), or which failures count (`worker_exits`).
-A job has succeeded when its training function returned on every member of the last round, and none is at work any
-more. One that was lost on the way there changes nothing, as long as another has ended well.
+Lives here: both ends, and how long nodes are held without progress. Never here: a pause (`round_transition` starts it,
+`scaling` ends it), or which failures count (`worker_exits`).
+A job succeeds when its training function has returned on every member of the last round and no member is still running.
+A member lost on the way changes nothing if another one exited with 0.
 """
 
 from collections.abc import Callable
@@ -23,8 +23,8 @@ from scheduler.elastic.reconciler.job_effects import Finish, Tell
 from scheduler.elastic.reconciler.job_state import State
 from scheduler.elastic.reconciler.worker import Worker
 
-ALLOWED: Final = "spec.earlyExit = fail: allow takes such an end for that of the training"
-"""What people can do about it."""
+ALLOWED: Final = "Set spec.earlyExit to allow to accept this as the end of the training"
+"""What users can do about it."""
 
 
 def _all_done(s: State, now: float) -> str:
@@ -32,21 +32,21 @@ def _all_done(s: State, now: float) -> str:
         return ""
     busy = selectors.busy(s)
     if not busy:
-        return "the training has come to its end"
+        return "Training finished"
     late = now - s.exits.finishing_at > s.limits.save and not any(_goes_on(s, w, now) for w in busy)
-    return f"the training has come to its end; {selectors.names(busy)} did not" if late else ""
+    return f"Training finished; {selectors.names(busy)} did not exit" if late else ""
 
 
 def _export_failed(s: State, _now: float) -> str:
-    """What a script did after its training function had returned has failed, with a code of its own."""
+    """Code that a script ran after its training function had returned failed with a nonzero exit code."""
     for w in selectors.known(s, s.rounds.record.ring):
         if w.exit is not None and w.exit.returned and 0 < (w.exit.code or 0) < worker_exits.KILLED:
-            return f"{w.name} failed after the training, with code {w.exit.code}: {w.exit.why}"
+            return f"{w.name} failed after the training with code {w.exit.code}: {w.exit.why}"
     return ""
 
 
 def _cut_short(s: State, now: float) -> str:
-    """A member has ended with code 0, and others whose training function has not returned cannot go on without it."""
+    """A member exited with 0, and other members whose training function has not returned cannot continue without it."""
     if s.spec is None or s.spec.early_exit is EarlyExit.ALLOW or s.exits.finishing_at is None:
         return ""
     members = selectors.known(s, s.rounds.record.ring)
@@ -54,18 +54,18 @@ def _cut_short(s: State, now: float) -> str:
     early = [w for w in left if worker_exits.leaves_early(w)]
     if early:
         when = f"at step {early[0].step}, before the training function returned"
-        return f"{selectors.names(early)} ended with code 0 {when}; {ALLOWED}"
+        return f"{selectors.names(early)} exited with code 0 {when}. {ALLOWED}"
     stays = [w for w in members if w.alive and not (w.beat and w.beat.returned)]
-    lost = any(w.lost or w.fallen for w in members)  # it is for that one that the others are back
+    lost = any(w.lost or w.fallen for w in members)  # a lost member explains why the others are back
     back = [w for w in stays if not lost and w.arrival and w.arrival.why == "failure"]
     late = [w for w in stays if now - s.exits.finishing_at > s.limits.save and not _goes_on(s, w, now)]
     others = selectors.names(back or late)
-    said = f"{selectors.names(left)} ended with code 0 while the training went on in {others}; {ALLOWED}"
+    said = f"{selectors.names(left)} exited with code 0 while the training continued in {others}. {ALLOWED}"
     return said if others else ""
 
 
 def _goes_on(s: State, worker: Worker, now: float) -> bool:
-    """It evaluates, or exports what was trained; who waits in a collective for those that have ended is silent since."""
+    """It evaluates or exports the result. A member that waits in a collective for exited ones is silent since then."""
     return worker.silent + now - worker.beat_at < s.limits.save / 2
 
 
@@ -75,11 +75,11 @@ def _not_elastic(s: State, _now: float) -> str:
     if not ended:
         return ""
     end = ended[0].exit
-    how = "ended with code 0 and never called a function that hvd.elastic.run decorates"
+    how = "exited with code 0 and never called a function decorated with hvd.elastic.run"
     if end is not None and end.foreign:
         how = f"has a script that is not elastic: {end.foreign}"
     return (
-        f"{ended[0].name} {how}: decorate the training function with hvd.elastic.run, or run a script of another kind "
+        f"{ended[0].name} {how}. Decorate the training function with hvd.elastic.run, or run a script of another kind "
         "(plain Horovod, torchrun) as an ordinary Job of a gang"
     )
 
@@ -88,15 +88,15 @@ def _too_many_restarts(s: State, _now: float) -> str:
     if s.spec is None or s.exits.restarts <= s.spec.max_restarts:
         return ""
     failed = f": {s.exits.last}" if s.exits.last else ""
-    return f"the gang began again {s.spec.max_restarts} times, which is spec.maxRestarts, and failed again{failed}"
+    return f"The gang restarted {s.spec.max_restarts} times (spec.maxRestarts) and failed again{failed}"
 
 
 def _too_many_failures(s: State, now: float) -> str:
-    """Told when those that fail together have: all of them are a lost gang, which is counted otherwise."""
+    """Wait until all simultaneous failures are known: if all members failed, that is a lost gang, counted elsewhere."""
     if not worker_exits.too_often(s) or s.spec is None or now - s.exits.at < start_backoff.TOGETHER:
         return ""
     return (
-        f"its processes failed {s.exits.count} times in a row, and the training did not get further than step "
+        f"Worker processes failed {s.exits.count} times in a row without progress beyond step "
         f"{s.exits.furthest[0]}; spec.maxRestarts is {s.spec.max_restarts}: {s.exits.last}"
     )
 
@@ -105,9 +105,9 @@ def _no_progress(s: State, now: float) -> str:
     if s.spec is None or s.completion.held <= s.spec.progress_deadline:
         return ""
     parts = (s.exits.last, s.health.unheard, status_report.waiting(s, now))
-    why = "; ".join(part for part in parts if part) or "no worker says why"
+    why = "; ".join(part for part in parts if part) or "no worker reported a cause"
     return (
-        f"it held nodes for {s.completion.held:.0f} s and did not get further than step {s.exits.furthest[0]}; "
+        f"The job held nodes for {s.completion.held:.0f} s without progress beyond step {s.exits.furthest[0]}; "
         f"spec.progressDeadline is {s.spec.progress_deadline:g} s: {why}"
     )
 
@@ -124,7 +124,7 @@ TABLE: Final[tuple[tuple[Phase, str, Callable[[State, float], str]], ...]] = (
 
 
 def restored(s: State, status: Status) -> None:
-    """A job that is over stays so."""
+    """A finished job stays finished."""
     s.completion.counted_for = s.exits.furthest
     if status.phase in OVER:
         said = (one.reason for one in status.conditions if one.type == Phase.FAILED.value and one.status)
@@ -132,9 +132,9 @@ def restored(s: State, status: Status) -> None:
 
 
 def look(s: State, now: float) -> None:
-    """End the job if it has ended, and whoever is still at work for one that has."""
+    """End the job if it is complete or has failed, and stop every worker that still runs after the end."""
     if s.completion.over:
-        _stop_all(s, s.completion.over[2] or "the job is over", now)
+        _stop_all(s, s.completion.over[2] or "The job is over", now)
         return
     _count_held(s, now)
     for phase, reason, ask in TABLE:
@@ -145,7 +145,7 @@ def look(s: State, now: float) -> None:
 
 
 def _count_held(s: State, now: float) -> None:
-    """The time since the last look, if nodes were held for nothing. After a sleep of the master it is not known."""
+    """Add the time since the last look if nodes were held without progress; ignore it if the master slept meanwhile."""
     since, s.completion.counted_at = s.completion.counted_at, now
     if s.completion.counted_for != s.exits.furthest:
         s.completion.counted_for, s.completion.held = s.exits.furthest, 0.0
@@ -155,8 +155,8 @@ def _count_held(s: State, now: float) -> None:
 
 
 def _trains(s: State, now: float) -> bool:
-    """All members show progress, for a while by now: a script that commits rarely tells no higher step. So does one that
-    does something after the training, which has limits of its own.
+    """All members have shown progress for a while, even if a script that commits rarely reports no higher step. Work
+    after the training counts as well; it has limits of its own.
     """
     members = selectors.ring(s)
     if s.exits.finishing_at is not None or any(w.beat and w.beat.returned for w in members):
@@ -183,5 +183,5 @@ def _stop_all(s: State, message: str, now: float) -> None:
             worker.abort = worker.abort or message
             worker_exits.stop(s, worker, message, now)
         elif not (worker.stopped or worker.pod_ended or s.blind) and now - worker.exit_at > s.limits.release:
-            # Its training has ended, and something beside it has not: that would hold the node's room without end.
-            worker_exits.stop(s, worker, "the job is over, and its pod runs on", now)
+            # Its training has ended, but another container of the pod still runs and would hold the node forever.
+            worker_exits.stop(s, worker, "the job is over, but its pod still runs", now)

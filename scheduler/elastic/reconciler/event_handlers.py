@@ -1,8 +1,8 @@
-"""What each event says, noted: facts in, nothing decided.
+"""Event handlers: record facts, decide nothing.
 
-Lives here: one function for each kind of event that only tells. Never here: ends of processes (`worker_exits`), rules.
-Every note can be made twice, late or out of order: rounds only grow, ends are final, and what is told of a worker that
-nobody knows is dropped (the pods say who a worker is).
+Lives here: one function for each kind of event that only reports. Never here: process exits (`worker_exits`), rules.
+Handlers accept events that are repeated, late or out of order: rounds only grow, and ends are final. Events from a
+worker without a known pod are dropped, because pods define which workers exist.
 """
 
 from scheduler.elastic.job.status import WorkerPhase
@@ -25,12 +25,12 @@ from scheduler.elastic.reconciler.job_state import State
 from scheduler.elastic.reconciler.worker import Worker
 
 REMEMBERED = 1000
-"""Pods that are gone; words come late by seconds, and a job makes few pods a second."""
-ALIEN = "its state has other tensors than that of the members"
+"""Number of deleted pods to remember. Late events arrive within seconds, and a job creates few pods per second."""
+ALIEN = "has other tensors than the members"
 
 
 def restored(s: State, event: job_events.Restored, now: float) -> None:
-    """The memory of the master before this one. No worker counts as lost before two limits have passed."""
+    """Restore the previous master's state. No worker counts as lost until twice the silence limit has passed."""
     s.listed = False
     failure_detection.hush(s, now)
     template_revision.restored(s, event)
@@ -48,7 +48,7 @@ def restored(s: State, event: job_events.Restored, now: float) -> None:
 
 
 def listed(s: State, _: job_events.Listed, _now: float) -> None:
-    """Members that no pod belongs to are gone."""
+    """Members without a pod are gone."""
     s.listed = True
     scaling.listed(s)
 
@@ -91,8 +91,8 @@ def worker_gone(s: State, event: job_events.WorkerGone, _now: float) -> None:
     if worker is None:
         return
     if worker.alive and worker in selectors.entitled(s):
-        s.do(Tell("Warning", "WorkerLost", f"{worker.name} is gone"))
-    checkpoints.ended(s, worker, "its pod is gone")
+        s.do(Tell("Warning", "WorkerLost", f"The pod of {worker.name} was deleted"))
+    checkpoints.ended(s, worker, "its pod was deleted")
     del s.workers[event.uid]
     s.gone[event.uid] = None
     for uid in list(s.gone)[:-REMEMBERED]:
@@ -100,7 +100,7 @@ def worker_gone(s: State, event: job_events.WorkerGone, _now: float) -> None:
 
 
 def _pod(worker: Worker, event: job_events.WorkerSeen, now: float) -> None:
-    """What a pod is can change in one direction only."""
+    """Copy the pod's facts; most of them change in one direction only."""
     worker.role = event.role
     worker.number = event.number or worker.number
     worker.gated = event.gated
@@ -118,12 +118,12 @@ def _pod(worker: Worker, event: job_events.WorkerSeen, now: float) -> None:
 
 
 def lost_sight(s: State, event: job_events.LostSight, _now: float) -> None:
-    """From now on what is known of pods may be the past; what workers say themselves is not."""
+    """From now on the facts about pods may be outdated; what workers report themselves is not."""
     s.blind = event.why
 
 
 def saw_again(s: State, _: job_events.SawAgain, now: float) -> None:
-    """What came true meanwhile is told in no order: whatever a pod may take too long for begins again."""
+    """The watch reports missed changes in no particular order, so every limit on a pod starts again."""
     if not s.blind:
         return
     s.blind = ""
@@ -139,12 +139,12 @@ def beat(s: State, event: job_events.Beat, now: float) -> None:
         return
     round_transition.named(s, event.round)
     worker.beat_at = now
-    # Told late: a process's rounds grow (its steps do not always: a failure takes them back to the commit).
+    # Late beat: the rounds of a process only grow (its steps may not: a failure takes them back to the last commit).
     if 0 < event.round <= worker.past or event.round < worker.in_round:
         return
     young = worker.beat is None and event.phase in {WorkerPhase.STARTING, WorkerPhase.WARMING_UP}
     if young and worker.told < s.rounds.record.number and worker in selectors.ring(s):
-        worker.fallen = True  # its process was started again while no master was there
+        worker.fallen = True  # its process was restarted while no master was running
     worker.beat, worker.committed = event, event.committed
     worker.took = event.step_s or worker.took
     if event.round:
@@ -157,13 +157,13 @@ def beat(s: State, event: job_events.Beat, now: float) -> None:
     resumed = event.round == s.rounds.record.number > 0 and event.phase == WorkerPhase.TRAINING
     worker.knows = worker.knows or resumed
     if resumed and worker.arrival and worker.arrival.round < event.round:
-        worker.arrival = None  # a late word: it has gone on since
+        worker.arrival = None  # late arrival: the worker has continued since
     checkpoints.heard(s, worker)
     throughput.taken(s, worker, event, now)
 
 
 def arrived(s: State, event: job_events.Arrived, now: float) -> None:
-    """At the barrier. What is told late of a round that it has left since changes nothing."""
+    """The worker is at the barrier. A late arrival from a round that it has left since changes nothing."""
     worker = s.workers.get(event.uid)
     if worker is None or not worker.alive:
         return
@@ -175,7 +175,7 @@ def arrived(s: State, event: job_events.Arrived, now: float) -> None:
     if inside and event.round < s.rounds.record.number == worker.in_round:
         return
     if worker.fallen and not newcomer:
-        return  # the process that said so has ended
+        return  # the process that sent this has ended
     if worker.arrival is not None and event.round < worker.arrival.round:
         return
     if newcomer and not inside and not _fits(s, worker, event, now):
@@ -198,26 +198,26 @@ def arrived(s: State, event: job_events.Arrived, now: float) -> None:
 
 
 def _successor(s: State, worker: Worker) -> bool:
-    """A newcomer in whose place the round has one with the state: that process ended while no master was there."""
+    """A newcomer in the place of a member with state: that member's process ended while no master was running."""
     record = s.rounds.record
     seats = record.ring[: int(record.step > 0)] if record.sync else record.ring
     return worker.told < record.number and any(seat.uid == worker.uid for seat in seats)
 
 
 def _fits(s: State, worker: Worker, event: job_events.Arrived, now: float) -> bool:
-    """A newcomer whose state has other tensors than that of the members would hang them in the first broadcast."""
+    """A newcomer with other tensors than the members would hang them in the first broadcast."""
     if event.fingerprint is None:
         return True
     if not selectors.holders(s):
         s.fingerprint = event.fingerprint
     if s.fingerprint is None or s.fingerprint == event.fingerprint:
-        return True  # where it is not known yet, the members say it when they come to the barrier
+        return True  # not known yet; members report it when they come to the barrier
     worker_exits.give_up(s, worker, ALIEN, now)
     return False
 
 
 def _learn(s: State, fingerprint: str, now: float) -> None:
-    """What the members have is what counts; of newcomers that wait already, the others go."""
+    """The members' fingerprint is authoritative; waiting newcomers with a different one are removed."""
     s.fingerprint = fingerprint
     for one in selectors.ready(s):
         said = one.arrival
@@ -231,7 +231,7 @@ def leaving(s: State, event: job_events.Leaving, now: float) -> None:
         return
     worker.beat_at = now
     scaling.taken_away(s, worker)
-    worker.leave(event.why or "told to leave")
+    worker.leave(event.why or "was asked to exit")
 
 
 def node_doomed(s: State, event: job_events.NodeDoomed, now: float) -> None:

@@ -1,7 +1,7 @@
-"""The place that a newcomer has to expect: its script asks for rank and size before there is a round.
+"""The rank that a newcomer should expect: its script asks for rank and size before there is a round.
 
-Lives here: what each newcomer is told to expect, and who is started again because it was told something else. Never
-here: the choice of a round's people (`rank_assignment`), by which the next round is foreseen.
+Lives here: the rank and size announced to each newcomer, and which processes are restarted because they were told
+different ones. Never here: the choice of a round's members (`rank_assignment`), which predicts the next round.
 """
 
 from collections.abc import Iterable
@@ -12,12 +12,12 @@ from scheduler.elastic.reconciler.job_state import State
 from scheduler.elastic.reconciler.rank_assignment import choose
 from scheduler.elastic.reconciler.worker import Worker
 
-MISPLACED = "its rank or size is another than it was told while it set up: its process is started again"
-APART = "a member was lost before all had set up together: its process is started again"
+MISPLACED = "its rank or size differs from the one announced during its setup, so its process is restarted"
+APART = "a member was lost before all members had set up together, so its process is restarted"
 
 
 def look(s: State, now: float) -> None:
-    """Have those started again that cannot meet, and say each newcomer's place in the next round."""
+    """Restart processes that cannot meet, and set each newcomer's rank in the next round."""
     _set_up_together(s)
     if s.spec is None or s.completion.over:
         return
@@ -39,7 +39,7 @@ def look(s: State, now: float) -> None:
 
 
 def _set_up_together(s: State) -> None:
-    """All members of a gang set up in one round, or each by itself. What they exchanged, a later one cannot hear."""
+    """All members of a gang set up in one round, or each alone: a later worker can't receive what they exchanged."""
     ring, paused = selectors.ring(s), s.spec is not None and s.spec.suspend
     apart = len(ring) < len(s.rounds.record.ring) or any(w.arrival and w.arrival.setup for w in ring)
     for worker in ring if s.rounds.record.setup and apart and not paused else ():
@@ -47,13 +47,13 @@ def _set_up_together(s: State) -> None:
     ready = [(w, w.arrival) for w in selectors.ready(s) if w.arrival and w.role == "core"]
     together = any(arrival.setup for _, arrival in ready) and first(s)
     for worker, arrival in ready:
-        may = not arrival.again or arrival.why == "another"  # once, or it has met others in a set-up before
+        may = not arrival.again or arrival.why == "another"  # once, or it has met others in an earlier setup
         if (arrival.setup and not first(s)) or (together and not arrival.setup and may):
             start_again(s, worker, APART)
 
 
 def _expect(s: State, people: list[Worker], those: list[Worker], target: int, now: float) -> None:
-    """What a round of these people would be for `those` of them. One that was told keeps what it was told."""
+    """Predict the round of `people` for the workers in `those`. A rank that a script has read does not change."""
     if not those:
         return
     least = s.spec.min_workers if s.spec else 1
@@ -65,7 +65,7 @@ def _expect(s: State, people: list[Worker], those: list[Worker], target: int, no
 
 
 def told(s: State, worker: Worker) -> Place | None:
-    """What this newcomer is told to expect; None: it is not known yet, or it is in a round."""
+    """The rank and size announced to this newcomer. None: not known yet, or it is in a round."""
     inside = worker in selectors.entitled(s)
     if worker.place is None or inside or s.spec is None:
         return None
@@ -73,25 +73,25 @@ def told(s: State, worker: Worker) -> Place | None:
 
 
 def first(s: State) -> bool:
-    """The first round of a gang is to come: all its members are newcomers."""
+    """The gang's first round is still to come: all its members are newcomers."""
     return not selectors.entitled(s)
 
 
 def size(s: State) -> int:
-    """Members that the next round is to have. Where a script has asked, the gang's first has what it was told."""
+    """Number of members of the next round. If a script has asked, the gang's first round has the announced size."""
     if s.spec is None:
         return 0
     return s.spec.min_workers if _asked(s) or s.rounds.record.setup else s.spec.clamp(s.sizing.want)
 
 
 def _asked(s: State) -> bool:
-    """Scripts of the gang go by what they were told of its first round."""
+    """Scripts of the gang rely on what they were told about its first round."""
     return first(s) and any(w.arrival and w.arrival.place for w in selectors.ready(s))
 
 
 def able(s: State) -> list[Worker]:
-    """Newcomers at the barrier that can be in one round. Those whose scripts still set up meet among themselves. Surplus
-    was told to expect the gang's second round, where its first one was asked for.
+    """Newcomers at the barrier that can be in one round. Workers whose scripts still set up meet only each other. If
+    scripts asked for the gang's first round, surplus was told to expect the second one.
     """
     ready = [w for w in selectors.ready(s) if not w.restarting and (w.role == "core" or not _asked(s))]
     setup = [w for w in ready if w.arrival and w.arrival.setup]
@@ -99,7 +99,7 @@ def able(s: State) -> list[Worker]:
 
 
 def misplaced(ring: Iterable[Worker]) -> list[Worker]:
-    """Those of a round to come that set up for another place, and can still be started again."""
+    """Members of a future round that set up for another rank or size, and can still be restarted."""
     people, found = tuple(ring), list[Worker]()
     for rank, w in enumerate(people):
         young = w.arrival if w.arrival and w.arrival.why == "newcomer" and not w.arrival.again else None
@@ -109,7 +109,7 @@ def misplaced(ring: Iterable[Worker]) -> list[Worker]:
 
 
 def displaced(s: State, ring: Iterable[Worker]) -> list[Worker]:
-    """The same; they are started again."""
+    """Restart the misplaced members, and return them."""
     wrong = misplaced(ring)
     for worker in wrong:
         start_again(s, worker, MISPLACED)
@@ -117,7 +117,7 @@ def displaced(s: State, ring: Iterable[Worker]) -> list[Worker]:
 
 
 def start_again(s: State, worker: Worker, why: str) -> None:
-    """Have its process ended, and started again in its pod. That is no failure of it."""
+    """Kill the process and restart it in its pod. This does not count as a failure."""
     if worker.restarting or not worker.alive or worker.going:
         return
     worker.restarting, worker.abort, worker.arrival = True, why, None

@@ -1,10 +1,10 @@
-"""Who is given up: silence, frozen and hung processes, newcomers that never get ready, leavers that do not leave.
+"""Failure detection: which workers are declared lost, and why.
 
-Lives here: the table of these rules, each with the sentence that people read. Never here: what follows (`worker_exits`).
-Nobody is given up for lack of a sign shortly after a restart of the master, or when it was the master that slept; nor
-when no other member was heard of since, for then it may be the master that nobody reaches, while the training goes on;
-nor for that alone the last one that has the state. Both are told, and end when somebody is heard of or the pod is taken
-away.
+Lives here: a table of rules, each with its message: silent, frozen and hung processes, newcomers that never get ready,
+leavers that do not exit. Never here: the consequences (`worker_exits`).
+Silence alone is not a failure shortly after the master has started or slept. Nor is it one if no other member was
+heard since, because the master may be the unreachable one while the training continues. Nor is it for the last worker
+that has the state. The latter two are reported, until a member is heard again or the pod is deleted.
 """
 
 from typing import Final
@@ -18,35 +18,35 @@ from scheduler.elastic.reconciler.job_state import State
 from scheduler.elastic.reconciler.worker import Worker
 
 HEARD_SINCE: Final = 0.4
-"""Of the limit of silence: so much later another member must have been heard of. More than lies between two beats, so that
-it does not matter whose was the last to come through."""
+"""Fraction of the silence limit. Another member must have been heard this much later. It exceeds the interval between
+two beats, so the order of the last beats does not matter."""
 
 
 class Scene(Struct, frozen=True):
-    """All of them at one moment, looked at once."""
+    """All workers at one moment, evaluated once."""
 
     s: State
     now: float
     inside: frozenset[str]
-    """Uids of those that are in the round, or hold the state of one."""
+    """Uids of workers that are in the round, or hold the state of one."""
     since: float | None
-    """Since when somebody waits at the barrier; None when nobody does."""
+    """Since when a worker waits at the barrier; None if none does."""
     failed: bool
     """They came because a collective failed."""
     grace: float
     culprit: Worker | None
-    """Of all that hang, the one to blame."""
+    """Of all hung workers, the one to blame."""
     latest: float
-    """When a member was heard of last."""
+    """When a member was last heard."""
     last: Worker | None
-    """The only one that has the state."""
+    """The only worker that has the state."""
 
 
 def _slow_start(s: State, w: Worker, unheard: float, now: float) -> bool:
-    """Of a newcomer that is not ready. One that was released got ready long ago, and has a limit of its own; see
-    `_remind`. A script that asks for its place waits until the gang has its seats: that is not its fault.
+    """Whether a newcomer is late to get ready. A released worker got ready long ago, and has a limit of its own (see
+    `_remind`). A script that asks for its rank waits until the gang has its nodes; that is not its fault.
 
-    One that takes steps alone, has come to no commit yet, and took the last one not long ago has longer.
+    A worker that takes steps alone, without a commit so far, has longer as long as its last step is recent.
     """
     if w.arrival is not None or w.seated_at is None or w.place is None or selectors.released(s, w):
         return False
@@ -57,17 +57,17 @@ def _slow_start(s: State, w: Worker, unheard: float, now: float) -> bool:
 
 
 def _fault(scene: Scene, w: Worker) -> tuple[str, bool] | None:
-    """What is wrong with it, by the first row that holds, and whether its node is avoided from the first time on."""
-    # 1. How long it shows no progress, is not heard of, and is waited for by others at the barrier.
+    """The message of the first row that holds, and whether its node is avoided from the first failure on."""
+    # 1. How long it shows no progress, was not heard, and keeps others waiting at the barrier.
     s, now, grace, beat = scene.s, scene.now, scene.grace, w.beat
     inside, unheard, stalled = w.uid in scene.inside, now - w.beat_at, beat.silent_s if beat else 0.0
     late = scene.since if inside and w.arrival is None else None
     waited = 0.0 if late is None else now - late
-    # 2. Whether a lack of signs says anything of it now.
+    # 2. Whether silence means anything now.
     alone = bool(scene.inside) and scene.latest - w.beat_at < HEARD_SINCE * s.limits.silent
     spared = not w.going and (alone or w is scene.last)
     quiet = spared or now < s.health.quiet_until
-    # 3. The conditions of the rows. One is stuck if a failed collective has let the others go long ago.
+    # 3. The conditions of the rows. A worker is stuck if a failed collective released the others long ago.
     silent = unheard > s.limits.silent and not quiet
     collective = scene.failed and beat is not None and beat.collective
     stuck = collective and min(waited, stalled) > s.limits.collective + grace
@@ -75,21 +75,21 @@ def _fault(scene: Scene, w: Worker) -> tuple[str, bool] | None:
     slow, seated = not inside and _slow_start(s, w, unheard, now), now - (w.seated_at or now)
     troubled = bool(w.waiting) and now - w.waiting_since > s.limits.trouble and not (s.blind or inside)
     rows = (
-        (silent and beat is not None, f"has given no sign of life for {unheard:.0f} s", True),
-        (silent and inside, "has given no sign of life since the master started", True),
-        (min(waited, unheard) > grace and not quiet, "is waited for at the barrier and gives no sign", True),
+        (silent and beat is not None, f"sent no heartbeat for {unheard:.0f} s", True),
+        (silent and inside, "sent no heartbeat since the master started", True),
+        (min(waited, unheard) > grace and not quiet, "is missing at the barrier, without heartbeats", True),
         (w.frozen_at is not None and now - w.frozen_at > grace, "is frozen: its process is stopped", False),
-        (no_process, "is waited for at the barrier and has no process", False),
+        (no_process, "is missing at the barrier, without a process", False),
         (stuck, "is stuck in a collective that the others have left", False),
         (w is scene.culprit, f"hangs: no progress for {stalled:.0f} s", False),
-        (slow, f"was not ready {seated:.0f} s after it got its seat", True),
+        (slow, f"was not ready {seated:.0f} s after it was assigned to a node", True),
         (troubled, f"cannot start: {w.waiting}", True),
     )
     return next(((sentence, bars) for holds, sentence, bars in rows if holds), None)
 
 
 def look(s: State, now: float) -> None:
-    """Give up whom a row of the table names; have those deleted that should be gone."""
+    """Declare lost every worker that a row matches; repeat pending deletions."""
     scene = _scene(s, now)
     for w in [w for w in s.workers.values() if w.alive and not (w.stopped and not w.deleting)]:
         fault = _fault(scene, w)
@@ -101,15 +101,15 @@ def look(s: State, now: float) -> None:
 
 
 def hush(s: State, now: float) -> None:
-    """The master was away: for two limits from now on no worker counts as lost for lack of a sign."""
+    """The master was away: silence means nothing for twice the silence limit."""
     s.health.quiet_until = max(s.health.quiet_until, now + 2 * s.limits.silent)
 
 
 def _unheard(s: State, now: float) -> None:
-    """Members that are silent and were not given up are told of, once."""
+    """Report, once, members that are silent but not treated as lost."""
     people = selectors.entitled(s) if now >= s.health.quiet_until else []
     silent = selectors.names([w for w in people if now - w.beat_at > s.limits.silent])
-    said = f"no sign of life from {silent}; nobody is given up for that alone" if silent else ""
+    said = f"No heartbeat from {silent}; not treated as lost for that alone" if silent else ""
     if said and not s.health.unheard:
         s.do(Tell("Warning", "HeartbeatsMissing", said))
     s.health.unheard = said
@@ -145,10 +145,10 @@ def _scene(s: State, now: float) -> Scene:
 
 
 def _culprit(s: State, step_s: float, now: float) -> Worker | None:
-    """Of the members that show no progress: one outside of a collective, else the one that is furthest behind.
+    """Of the members without progress: one outside of a collective, or else the one furthest behind.
 
-    One at a time: when it is gone, the others fall out of the collective in which they waited for it, and get as long
-    again.
+    Only one at a time: when it is gone, the others leave the collective in which they waited for it, and their time
+    starts again.
     """
     hang = max(s.limits.hang, s.limits.hang_steps * step_s)
     if s.rounds.transition and now - s.rounds.transition.since <= hang:
@@ -161,14 +161,14 @@ def _culprit(s: State, step_s: float, now: float) -> Worker | None:
 
 
 def _patience(s: State, w: Worker, hang: float) -> float:
-    """Longer before the first step of a round, in which frameworks trace and compile."""
+    """A longer limit before the first step of a round, in which frameworks trace and compile."""
     record, beat = s.rounds.record, w.beat
     stepped = beat is not None and beat.round == record.number and beat.step > record.step
     return hang if stepped else max(hang, s.limits.first_step)
 
 
 def _remind(s: State, w: Worker, now: float) -> None:
-    """What was asked for and shows no result is asked for again."""
+    """Repeat requests that had no effect."""
     if w.stopped:
         if not w.deleting and now - w.stopped_at > s.limits.again:
             w.stopped_at = now
@@ -177,10 +177,10 @@ def _remind(s: State, w: Worker, now: float) -> None:
                 s.do(Abort(w.uid, w.abort))
         return
     if s.rounds.record.leaving and w.released_at is None and selectors.released(s, w):
-        w.released_at = now  # by the master before us
+        w.released_at = now  # released by the previous master
     limit = s.limits.save if w.uid == s.rounds.record.saver else s.limits.release
     if w.released_at is not None and now - w.released_at > limit:
-        why = "it was released and did not end"
+        why = "it was released but did not exit"
         checkpoints.ended(s, w, why)
         worker_exits.stop(s, w, why, now)
         w.end()

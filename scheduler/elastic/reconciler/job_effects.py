@@ -1,7 +1,7 @@
-"""What is to be done for one elastic job. Each effect may be repeated, and is done once.
+"""What to do for one ElasticJob. An effect may be emitted repeatedly, and is carried out once.
 
-An effect that failed is not reported, it is asked for again as long as it is needed, with two exceptions: the API
-server's refusal of a new pod (`FailedCreate`), and `Persist`, which the master tries until it stands, and answers with
+A failed effect is not reported; it is emitted again while it is needed. There are two exceptions. If the API server
+rejects a new pod, that is reported (`StartRefused`). The master retries `Persist` until it succeeds, and answers with
 `Persisted`.
 """
 
@@ -15,62 +15,62 @@ from scheduler.elastic.reconciler.job_events import Uid
 
 
 class Batch(Struct, frozen=True):
-    """How much one rank takes of each step."""
+    """One rank's share of each step."""
 
     mode: str
     """per-worker, capped or fixed."""
     local: int
-    """Samples of one step of this rank; they differ by one at most among the ranks."""
+    """Samples of one step of this rank; ranks differ by at most one."""
     global_: int = field(name="global")
     """Samples of one step of all ranks together."""
     accumulate: int = 1
-    """Passes in which the rank takes its samples before the gradients are exchanged."""
+    """Number of passes in which the rank takes its samples before gradients are exchanged."""
 
 
 class Assignment(Struct, frozen=True):
-    """What one worker is told of its next round; on the wire as it stands here."""
+    """One worker's instructions for its next round. Fields are the wire format."""
 
     round: int
     rank: int
-    """−1 for one who leaves."""
+    """−1 for a worker that leaves."""
     size: int
     """Members of the round; 0 when the job pauses or ends."""
     members: tuple[str, ...]
-    """Names of pods, by rank."""
+    """Pod names, by rank."""
     sync: bool
     """All ranks take over rank 0's state; the same for all."""
     removed: bool = False
-    """Shut Horovod down in order, and exit 0."""
+    """Shut Horovod down cleanly, and exit with 0."""
     checkpoint: bool = False
-    """Save to disk before going on or leaving; true for one worker at most."""
+    """Save to disk before continuing or leaving; true for at most one worker."""
     restore: str | None = None
-    """The folder whose newest checkpoint all ranks load; the same for all."""
+    """The directory whose newest checkpoint all ranks load; the same for all."""
     batch: Batch | None = None
-    """None: the script keeps its own."""
+    """None: the script keeps its own batch."""
     lr_scale: float = 1.0
     ramp_steps: int = 0
-    """Steps in which a factor that rises is reached; the same for all, or their weights would part."""
+    """Number of steps in which an increased factor is reached; the same for all, or their weights would diverge."""
     env: dict[str, str] = {}
 
 
 class Place(Struct, frozen=True):
-    """What a worker has to expect of its first round; on the wire as it stands here."""
+    """What a worker should expect of its first round. Fields are the wire format."""
 
     rank: int
     size: int
     joins: bool
-    """Others have a state by then, and it takes theirs over."""
+    """Other members will have a state by then, and it takes theirs over."""
 
 
 class StartWorker(Struct, frozen=True):
-    """Make a worker pod."""
+    """Create a worker pod."""
 
     number: int
-    """Counts the pods of this job; never used twice by one master."""
+    """Sequence number of the job's pods; one master never uses a number twice."""
     role: str
     """`core` (a member of the quorum, at the job's priority) or `surplus`."""
     avoid: tuple[str, ...] = ()
-    """Nodes that it had better not go to."""
+    """Nodes to avoid if possible."""
 
 
 class StopWorker(Struct, frozen=True):
@@ -82,26 +82,26 @@ class StopWorker(Struct, frozen=True):
 
 
 class Announce(Struct, frozen=True):
-    """Members are to come to the barrier for this round."""
+    """Call the members to the barrier for this round."""
 
     round: int
 
 
 class Persist(Struct, frozen=True):
-    """Write this status, however often it takes, then answer `Persisted(status.round)`. A later one replaces it."""
+    """Write this status, retrying until it succeeds, then answer `Persisted(status.round)`. A later one replaces it."""
 
     status: Status
 
 
 class Publish(Struct, frozen=True):
-    """Answer these workers, as soon as they ask."""
+    """Answer these workers as soon as they ask."""
 
     round: int
     assignments: Mapping[Uid, Assignment]
 
 
 class Abort(Struct, frozen=True):
-    """Have a worker's training process killed (SIGKILL), by the answer to its next beat."""
+    """Kill a worker's training process (SIGKILL), through the answer to its next beat."""
 
     uid: Uid
     why: str
@@ -113,7 +113,7 @@ class Tell(Struct, frozen=True):
     type: str
     """Normal or Warning."""
     reason: str
-    """One word of a closed list, in CamelCase."""
+    """A CamelCase word from a closed list."""
     message: str
 
 
@@ -125,7 +125,7 @@ class Resized(Struct, frozen=True):
     after: int
     cause: str
     idle_s: float | None = None
-    """Seconds without a step, as far as the members told; None when nobody trained before."""
+    """Seconds without a step, as far as reported; None if there was no training before."""
 
 
 class Finish(Struct, frozen=True):

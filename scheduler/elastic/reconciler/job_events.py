@@ -1,13 +1,13 @@
-"""What happened to one elastic job. Facts come from watches, workers and policies; outcomes come back from effects.
+"""Events of one ElasticJob. Facts come from watches, workers and policies; results of effects come back as well.
 
-Any of them may be lost, doubled, late or out of order: what is true is looked at again after each.
-The order after a start of the master: `Restored`, `SpecSeen` (and where the spec is refused by now, of the one that was
-accepted last, before `SpecRefused`), a `WorkerSeen` for each pod of the job, `Listed`; before `Listed` nothing is
-decided.
+Events may be lost, repeated, late or out of order; the rules compare the state with the goal again after each one.
+The order after a start of the master: `Restored`, `SpecSeen`, a `WorkerSeen` for each pod of the job, `Listed`. If the
+spec is invalid by now, `SpecSeen` has the spec accepted last, and `SpecRefused` follows it. Nothing is decided before
+`Listed`.
 
-`Beat`, `Arrived`, `Leaving` and `Exited` are what workers send, decoded as they stand here: names and bounds of the
-fields are those of the wire, which needs some of them (`worker_messages.NEEDED`). Their uid alone is added: it is that
-of the pod which the sender's token names.
+`Beat`, `Arrived`, `Leaving` and `Exited` are sent by workers and decoded into these types. Names and bounds of the
+fields are those of the wire, where some are required (`worker_messages.NEEDED`). Only the uid is added: it is that of
+the pod named by the sender's token.
 """
 
 from typing import Annotated, Any, Literal, TypeAlias
@@ -18,7 +18,7 @@ from scheduler.elastic.job.spec import Problem, Spec
 from scheduler.elastic.job.status import Status, WorkerPhase
 
 Uid: TypeAlias = str
-"""The uid of a worker's pod: who a worker is, everywhere."""
+"""The uid of a worker's pod, which identifies the worker everywhere."""
 
 Count = Annotated[int, Meta(ge=0, le=2**53)]
 Amount = Annotated[float, Meta(ge=0, le=1e15)]
@@ -35,33 +35,33 @@ Why = Literal["newcomer", "announced", "failure", "another"]
 
 
 class Restored(Struct, frozen=True):
-    """The first event after a start: what the job's status says; None when it has none yet."""
+    """The first event after a start: the status stored in the job; None if it has none yet."""
 
     status: Status | None
     template: dict[str, Any] | None = None
-    """Of the spec that was accepted last; None where that is not known."""
+    """Template of the spec that was accepted last; None if unknown."""
 
 
 class Listed(Struct, frozen=True):
-    """Every pod of the job that exists has been told: members that were not among them are gone."""
+    """Every existing pod of the job has been reported; members that were not among them are gone."""
 
 
 class SpecSeen(Struct, frozen=True):
-    """What the user wants, a suspension included."""
+    """The spec that the user wants, which may include a suspension."""
 
     spec: Spec
     generation: int = 0
 
 
 class SpecRefused(Struct, frozen=True):
-    """What the user wants cannot be read: the job goes on with what was wanted before, or does not start."""
+    """The spec is invalid: the job continues with the previous one, or does not start."""
 
     problems: tuple[Problem, ...]
     generation: int = 0
 
 
 class WorkerSeen(Struct, frozen=True):
-    """A pod of the job, as the API server has it."""
+    """A pod of the job, as stored in the API server."""
 
     uid: Uid
     name: str
@@ -70,22 +70,22 @@ class WorkerSeen(Struct, frozen=True):
     role: str = "core"
     """`core` or `surplus`."""
     phase: str = "Pending"
-    """The pod's: Pending, Running, Succeeded, Failed, Unknown."""
+    """Phase of the pod: Pending, Running, Succeeded, Failed, Unknown."""
     gated: bool = False
-    """It still waits for a seat."""
+    """It still has its scheduling gate."""
     deleting: bool = False
     waiting: str = ""
-    """Why its containers do not start, when that is known: `ImagePullBackOff: …`, `CreateContainerConfigError: …`."""
+    """Why its containers do not start, if known: `ImagePullBackOff: …`, `CreateContainerConfigError: …`."""
     number: int = 0
-    """Of the StartWorker that made it; 0 when not known."""
+    """Number of the StartWorker that created it; 0 if unknown."""
     since: float | None = None
-    """When it was made, seconds since the epoch; None: just now."""
+    """Creation time, seconds since the epoch; None: just now."""
     avoids: tuple[str, ...] = ()
-    """Nodes that it was made to keep away from, for as long as it exists."""
+    """Nodes excluded by its node affinity, for as long as it exists."""
     cause: str = ""
-    """Why it ended, as Kubernetes says: `OOMKilled: …`, `Evicted: …`, `Error: init container fetch ended with code 1`."""
+    """Why it ended, from Kubernetes: `OOMKilled: …`, `Evicted: …`, `Error: init container fetch exited with code 1`."""
     plain: bool = False
-    """The cause is the end of a process and no more. A pod that was told to go ends like that, too."""
+    """The cause is only the exit of a process. A pod that was asked to exit ends like that as well."""
 
 
 class WorkerGone(Struct, frozen=True):
@@ -95,26 +95,26 @@ class WorkerGone(Struct, frozen=True):
 
 
 class StartRefused(Struct, frozen=True):
-    """The API server would not make that pod: a quota, an admission, a template that is none."""
+    """The API server rejected that pod: a quota, an admission plugin, an invalid template."""
 
     number: int
     why: str
     crowd: int = 1
-    """Jobs of its namespace that the API server makes no pod of at present, this one included."""
+    """Jobs of its namespace whose pods the API server rejects at present, including this one."""
 
 
 class LostSight(Struct, frozen=True):
-    """The watch of the job's pods does not stand: by now they may be others than was told."""
+    """The watch of the job's pods is down: the known pods may be outdated."""
 
     why: str
 
 
 class SawAgain(Struct, frozen=True):
-    """It stands again, and tells whatever has happened since."""
+    """The watch is healthy again, and reports what has changed since."""
 
 
 class Beat(Struct, frozen=True):
-    """A worker lives. Sent every second or so, if its child reports about then with what that says."""
+    """A heartbeat. Sent about every second, together with the process's report if there is a recent one."""
 
     uid: Uid = ""
     phase: WorkerPhase = WorkerPhase.STARTING
@@ -123,7 +123,7 @@ class Beat(Struct, frozen=True):
     step: Count = 0
     committed: Count = 0
     samples: Amount = 0.0
-    """Position in the data: samples that the whole job has consumed."""
+    """Position in the data: samples consumed by the whole job."""
     epoch: Amount = 0.0
     step_s: Seconds | None = None
     """Mean seconds of a step since the last beat."""
@@ -134,15 +134,15 @@ class Beat(Struct, frozen=True):
     collective: bool = False
     """The main thread is inside a collective."""
     child: Child = "running"
-    """The training process."""
+    """State of the training process."""
     values: Reported = {}
-    """What the script reports: loss, accuracy…"""
+    """Values reported by the script: loss, accuracy…"""
     uses: Uses | None = None
-    """What the script asks for (`batch`, `rate`) and tells (`epoch`), so far; None: its agent does not say."""
+    """What the script has asked for (`batch`, `rate`) and reported (`epoch`) so far. None: the agent does not say."""
     returned: bool = False
-    """Its training function has returned; it evaluates, or exports what was trained."""
+    """Its training function has returned; it evaluates, or exports the result."""
     stale: Text = ""
-    """File and line where its script asked for a rank or size that is no longer true; empty: what it asked for is."""
+    """File and line where its script read a rank or size that is outdated by now; empty: none is outdated."""
 
 
 class Arrived(Struct, frozen=True):
@@ -158,23 +158,23 @@ class Arrived(Struct, frozen=True):
     returned, and the script has begun the next one, which may have a state of its own.
     """
     fingerprint: Word | None = None
-    """Of the state's count, shapes and dtypes."""
+    """Hash of the count, shapes and dtypes of its state."""
     samples: Amount | None = None
     """Position in the data, if the worker knows better than its last beat."""
     another: bool = False
-    """Its script has begun another training, and it has entered no round since: a round that failed before leaves its
-    state what the script began with, which others may have otherwise.
+    """Its script has begun another training, and it has entered no round since. A round that failed before that leaves
+    it with the script's initial state, which may differ in other processes.
     """
     place: tuple[Count, Count] | None = None
-    """Rank and size that its script was told before it was in a round; None: it did not ask."""
+    """Rank and size announced to its script before it was in a round; None: it did not ask."""
     again: bool = False
-    """It is not the first process of its pod, and is not started again for its place."""
+    """It is not the first process of its pod, and is not restarted for its rank."""
     setup: bool = False
-    """Its script still sets up, and calls a collective there."""
+    """Its script is still setting up, and calls a collective there."""
 
 
 class Leaving(Struct, frozen=True):
-    """A worker was told to end (SIGTERM), and has this long."""
+    """A worker was asked to exit (SIGTERM), within this grace period."""
 
     uid: Uid = ""
     why: Text = "SIGTERM"
@@ -182,45 +182,45 @@ class Leaving(Struct, frozen=True):
 
 
 class Exited(Struct, frozen=True):
-    """A worker's training process ended; `Reconciler.restart(uid)` says whether the agent is to start it again."""
+    """A worker's training process exited; `Reconciler.restart(uid)` returns whether the agent restarts it."""
 
     uid: Uid = ""
     code: Code | None = None
     signal: Code | None = None
     why: Text = ""
     culprit: Text | None = None
-    """Who, in the eyes of this worker, is to blame: a name of a worker."""
+    """Name of the worker that this one blames."""
     tail: Tail = ()
     """The last lines that it wrote."""
     round: Count | None = None
-    """The round that the process was in, when known: what is told late of an earlier one changes nothing."""
+    """The round that the process was in, if known. A late event from an earlier round changes nothing."""
     checkpoint_step: Count | None = None
-    """Of the newest checkpoint that it has written, when it says so."""
+    """Step of the newest checkpoint that it has written, if reported."""
     process: Count | None = None
-    """The number that its agent gives it, from 1 on, with each start one more; None: its agent does not say."""
+    """Number of the process, counted by its agent from 1. None: the agent does not say."""
     returned: bool | None = None
-    """Whether its training function had returned; None: its agent does not say."""
+    """Whether its training function had returned. None: the agent does not say."""
     entered: bool | None = None
-    """Whether it had called a function that `hvd.elastic.run` decorates; None: its agent does not say."""
+    """Whether it had called a function decorated with `hvd.elastic.run`. None: the agent does not say."""
     foreign: Text | None = None
-    """What shows that its script is of another kind, such as `torchrun runs it`; None: nothing does."""
+    """Sign that its script is of another kind, for example `torchrun runs it`; None: no such sign."""
 
 
 class NodeDoomed(Struct, frozen=True):
-    """A node is going to be emptied: a cordon, or a configured taint."""
+    """A node is going to be drained: a cordon, or a configured taint."""
 
     node: str
     why: str = "cordoned"
 
 
 class NodeCleared(Struct, frozen=True):
-    """It is not, after all."""
+    """The node is not going to be drained after all."""
 
     node: str
 
 
 class Sized(Struct, frozen=True):
-    """What the sizing policy says."""
+    """Decision of the sizing policy."""
 
     want: int
     by: str = ""
@@ -228,7 +228,7 @@ class Sized(Struct, frozen=True):
 
 
 class Persisted(Struct, frozen=True):
-    """The status with this round stands at the API server."""
+    """The status with this round is stored in the API server."""
 
     round: int
 

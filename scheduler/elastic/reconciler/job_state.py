@@ -1,7 +1,7 @@
-"""All that is remembered of one job between two events.
+"""The stored state of one job between two events.
 
-Lives here: fields. Never here: a rule. Whatever a restart of the master must not lose stands in the job's status too
-(`status_report` writes it there, `event_handlers` reads it back); the rest is heard again from pods and workers.
+Lives here: fields. Never here: a rule. Facts that must survive a restart of the master are in the job's status as well
+(`status_report` writes them, `event_handlers` reads them back). The rest is reported again by pods and workers.
 """
 
 from collections.abc import Mapping
@@ -19,121 +19,121 @@ from scheduler.elastic.sizing.job_view import History
 
 @dataclass(slots=True)
 class Transition:
-    """The change of the round that is under way; there is one at most."""
+    """The change of round in progress; there is at most one."""
 
     number: int
     cause: str
     since: float
     planned: Round | None = None
-    """Decided, and on its way to the API server."""
+    """The decided round, on its way to the API server."""
     stands: bool = False
-    """It stands there."""
+    """The planned round is stored in the API server."""
     written: bool = False
-    """A round that was decided before and became untrue may stand at the API server."""
+    """A round that was decided before and is outdated may be stored in the API server."""
     lost: bool = False
-    """Nobody is left with the state; that has been counted."""
+    """No worker with the state is left; that has been counted."""
 
 
 @dataclass(slots=True)
 class Start:
-    """A pod that was asked for, and has not been seen."""
+    """A pod that was requested and not seen yet."""
 
     role: str
     at: float
 
 
 class Backoff(NamedTuple):
-    """What the next start of a role waits for: failures of those before."""
+    """Previous failures of a role, which delay its next start."""
 
     failures: int = 0
-    """Times that starts or members failed, in a row."""
+    """Consecutive failures of starts or members."""
     failed_at: float = 0.0
-    """When the last of them did."""
+    """When the last failure happened."""
     until: float = 0.0
-    """Before it none is started."""
+    """No start before this time."""
     why: str = ""
-    """Who failed last, and how, or what the API server said."""
+    """Which worker failed last, and how, or the error of the API server."""
 
 
 class Mark(NamedTuple):
-    """Where a measurement of the throughput begins, and what was heard since."""
+    """Start of a throughput measurement, and the reports since then."""
 
     round: int
     at: float
     samples: float
     step: int
     last: int
-    """The newest step that was heard of."""
+    """The newest reported step."""
     seconds: float | None = 0.0
-    """That the steps since have taken, as the worker says; None where it did not say it of all."""
+    """Duration of the steps since then as reported; None if some of it was not reported."""
 
 
 @dataclass(slots=True)
 class Sizing:
-    """How many workers there are to be, and those that were asked for. Written by `scaling`."""
+    """The wanted number of workers, and the requested ones. Written by `scaling`."""
 
     sized: Sized | None = None
-    """What the policy said last."""
+    """The last decision of the policy."""
     want: int = 0
     wanted_by: str = ""
     want_at: float = 0.0
     starts: dict[int, Start] = field(default_factory=dict)
-    """By number: pods that were asked for and have not been seen."""
+    """By number: pods that were requested and not seen yet."""
     unseen: dict[int, Start] = field(default_factory=dict)
-    """Starts that are taken for not made, of which a pod or a refusal may still be told."""
+    """Starts that are assumed to have failed, but for which a pod or a rejection may still arrive."""
     counter: int = 0
     """The highest number of a StartWorker."""
     refusal: str = ""
-    """Why the API server made no pod."""
+    """Why the API server rejected a pod."""
 
 
 @dataclass(slots=True)
 class Rounds:
-    """The round that stands, and the change that is under way. Written by `round_transition`."""
+    """The current round, and the change in progress. Written by `round_transition`."""
 
     record: Round = field(default_factory=Round)
-    """The round that stands at the API server."""
+    """The round stored in the API server."""
     published: bool = False
     published_at: float = 0.0
     settled: bool = True
     """Every member of the round has trained in it."""
     floor: int = 0
-    """The highest round that was ever named."""
+    """The highest round number ever used."""
     transition: Transition | None = None
     pending: bool = False
-    """There is a reason for a change that has not begun; it waits for its moment."""
+    """There is a cause for a change that has not begun yet."""
     joining_at: float | None = None
-    """Since when there is a worker at the barrier that the next round takes in."""
+    """Since when a worker that the next round includes is at the barrier."""
     before: int = 0
-    """Members of the round that trained before."""
+    """Number of members of the previous round that trained."""
     fruitless: int = 0
-    """Rounds since the last commit that began because the one before had failed."""
+    """Rounds since the last commit that began because the previous one had failed."""
     paused_at: float | None = None
     """When members stopped training for the transition."""
     reached: int = 0
-    """The newest step that any worker had committed, as far as is known; 0: nothing can be lost yet."""
+    """The newest step known to be committed by any worker; 0: nothing can be lost yet."""
     started_at: float | None = None
     last_resize: Resize | None = None
     resized: int = 0
-    """The round that `last_resize` tells of."""
+    """The round described by `last_resize`."""
     price: float | None = None
-    """Seconds without a step that a change of the round costs, by the last one that tells; see `throughput.price`."""
+    """Seconds without a step that a change of the round costs, from the last usable one; see `throughput.price`."""
     changed_at: float | None = None
     """When the last round took its first step."""
 
 
 @dataclass(slots=True)
 class Template:
-    """What workers are made from. Written by `template_revision`."""
+    """The template for workers. Written by `template_revision`."""
 
     current: dict[str, Any] | None = None
-    """The spec's of when the gang was started. None: it is not known yet."""
+    """Template of the spec with which the gang was started. None: not known yet."""
     edited: dict[str, Any] | None = None
-    """The spec's, while it is another one."""
+    """Template of the present spec, if it differs."""
     told: bool = False
-    """People were told of the edit."""
+    """The edit was reported to users."""
     retired: int | None = None
-    """Workers up to this number were made from a template that is no longer in force."""
+    """Workers up to this number were created from an outdated template."""
 
 
 @dataclass(slots=True)
@@ -143,35 +143,35 @@ class Straggler:
     uid: Uid | None = None
     since: float = 0.0
     not_before: float = 0.0
-    """Before it no other is replaced."""
+    """No other straggler is replaced before this time."""
 
 
 @dataclass(slots=True)
 class Exits:
-    """Ends of processes, and which of them count. Written by `worker_exits`."""
+    """Process exits, and which of them count. Written by `worker_exits`."""
 
     restarts: int = 0
-    """Times that the whole gang began again."""
+    """Restarts of the whole gang."""
     last: str = ""
-    """Which worker failed last, and how, since the job got further."""
+    """Which worker failed last, and how, since the job last made progress."""
     furthest: tuple[int, float] = (0, 0.0)
-    """The highest step and the highest epoch that were heard of in any round. A failure takes neither back."""
+    """The highest step and the highest epoch reported in any round. A failure resets neither."""
     count: int = 0
-    """Processes that failed by their own fault since then; those that one cause took are one."""
+    """Processes that failed by their own fault since then; failures with one common cause count once."""
     at: float = 0.0
-    """When the last of them did."""
+    """When the last of them failed."""
     finishing_at: float | None = None
-    """When the first member of the last round ended well."""
+    """When the first member of the last round exited with 0."""
 
 
 @dataclass(slots=True)
 class Backoffs:
-    """What new workers wait for, and which nodes they avoid. Written by `start_backoff`."""
+    """Delays of new workers, and the nodes they avoid. Written by `start_backoff`."""
 
     barred: dict[str, Barred] = field(default_factory=dict)
     barred_at: dict[str, float] = field(default_factory=dict)
     roles: dict[str, Backoff] = field(default_factory=dict)
-    """Role → its failures; without those that are in a row no more."""
+    """Role → its consecutive failures; roles without any are left out."""
 
 
 @dataclass(slots=True)
@@ -181,72 +181,72 @@ class Completion:
     over: tuple[str, str, str] | None = None
     """Phase, reason and message of the end."""
     held: float = 0.0
-    """Seconds in which the job held nodes and did not train, added up since it got further."""
+    """Seconds in which the job held nodes without training, summed up since it last made progress."""
     counted_at: float | None = None
-    """Up to when they are."""
+    """Time up to which `held` is counted."""
     counted_for: tuple[int, float] = (0, 0.0)
-    """How far the job was then."""
+    """Progress of the job at that time."""
 
 
 @dataclass(slots=True)
 class Saving:
-    """Checkpoints, as far as workers told of them. Written by `checkpoints`."""
+    """Checkpoints as reported by workers. Written by `checkpoints`."""
 
     saved: bool = False
-    """The round's saver has saved, and said so."""
+    """The round's saver has reported a successful save."""
     error: str = ""
-    """Why the state could not be saved; those that have it keep it."""
+    """Why the save failed; workers with the state keep it."""
     checkpoint: Checkpoint | None = None
 
 
 @dataclass(slots=True)
 class Measured:
-    """What beats tell of the training. Written by `throughput`."""
+    """Measurements from beats. Written by `throughput`."""
 
     history: History = field(default_factory=History)
     mark: Mark | None = None
-    """Where the next measurement of the throughput begins."""
+    """Start of the next throughput measurement."""
     rate: float | None = None
-    """Samples per second of the whole job; None where the script tells of no samples."""
+    """Samples per second of the whole job; None if the script reports no samples."""
     epoch_mark: tuple[float, float] | None = None
     epoch_s: float | None = None
     values: dict[str, float] = field(default_factory=dict)
     warm: float | None = None
-    """Seconds that the last newcomer took from its seat until READY."""
+    """Seconds between the last newcomer's assignment to a node and READY."""
     resumed_at: float | None = None
-    """When the first step of the round was heard of."""
+    """When the first step of the round was reported."""
     uses: frozenset[str] | None = None
-    """What the script was seen to ask for and to tell; None before its first step, and where agents do not say."""
+    """What the script was seen to ask for and to report. None: before its first step, or not reported by agents."""
 
 
 @dataclass(slots=True)
 class Health:
-    """Signs of life. Written by `failure_detection`."""
+    """Heartbeats. Written by `failure_detection`."""
 
     unheard: str = ""
-    """Members that are silent and do not count as lost for it, in a sentence."""
+    """Message about members that are silent but not treated as lost."""
     quiet_until: float = 0.0
-    """Before it no worker counts as lost for lack of a sign."""
+    """Silence is not a failure before this time."""
 
 
 @dataclass(slots=True)
 class State:
-    """One job: what was told of it, and a part for each module that remembers something."""
+    """One job: the reported facts, and a part for each module that stores something."""
 
     key: str
     selector: str = ""
     limits: Timeouts = field(default_factory=Timeouts)
     spec: Spec | None = None
-    """As wanted."""
+    """The wanted spec."""
     problems: tuple[Problem, ...] = ()
     generation: int = 0
     listed: bool = True
-    """Every pod that exists has been told."""
+    """Every existing pod has been reported."""
     workers: dict[Uid, Worker] = field(default_factory=dict)
     gone: dict[Uid, None] = field(default_factory=dict)
-    """Pods that existed, so that late words of them make no ghosts; the latest of them."""
+    """The latest deleted pods, so that late events from them do not bring them back."""
     blind: str = ""
-    """Why pods may be others than was told: their watch does not stand. Empty: it stands."""
+    """Why the known pods may be outdated: the error of their watch. Empty: the watch is healthy."""
     doomed: dict[str, tuple[str, float]] = field(default_factory=dict)
     """Node → why, since when."""
     fingerprint: str | None = None
@@ -261,13 +261,13 @@ class State:
     measured: Measured = field(default_factory=Measured)
     health: Health = field(default_factory=Health)
     told: tuple[Round, Mapping[Uid, Assignment]] | None = None
-    """The assignments that follow from a round, worked out once. Written by `round_plan`."""
+    """The assignments of a round, cached. Written by `round_plan`."""
     conditions: dict[str, Condition] = field(default_factory=dict)
     """Written by `status_report`."""
     looked_at: float | None = None
-    """When the rules last looked at the job. Written by `reconciler`, as is `due`."""
+    """When the rules last ran. Written by `reconciler`, as is `due`."""
     due: float = 0.0
-    """When they look again, if nothing happens before."""
+    """When they run again if nothing happens before."""
     todo: list[Effect] = field(default_factory=list)
 
     def do(self, effect: Effect) -> None:

@@ -1,13 +1,14 @@
-"""Who is in the next round, and in which order.
+"""Which workers are in the next round, and in which order.
 
-Lives here: the choice, a function of what is known. Never here: when a round begins (`round_triggers`, `round_transition`).
+Lives here: the choice, a function of the state. Never here: when a round begins (`round_triggers`, `round_transition`).
 
-    must go   told to end, being deleted, on a doomed node for too long (if enough remain without it)
-    stays     the newest state; then those that are not doomed, not slow, of the core, members before newcomers, the
-    oldest ranks     members by the newest state, then by their former rank; newcomers last
+    leave     asked to exit, being deleted, on a draining node for too long (if enough remain without it)
+    stay      the newest state; then those not on draining nodes, not slow, core, members before newcomers, the oldest
+    ranks     members by the newest state, then by their former rank; newcomers last
 
-Nobody goes who alone has the newest state: it stays for one more round, in which the others take that state over; two
-where one is wanted. Where no two may train at all it goes, and saves to disk if there is a place.
+A worker that alone has the newest state does not leave at once. It stays for one more round, in which the others take
+over its state, even if that makes two where one is wanted. If no two may train at all, it leaves, and saves to disk if
+there is a path.
 """
 
 from msgspec import Struct
@@ -19,17 +20,17 @@ from scheduler.elastic.reconciler.worker import Worker
 
 
 class Choice(Struct, frozen=True):
-    """A round's people."""
+    """The members of a round, and the rest."""
 
     ring: tuple[Worker, ...] = ()
     """By rank. Empty: not enough for the quorum."""
     leaving: tuple[Worker, ...] = ()
     holding: tuple[Worker, ...] = ()
-    """Who waits with its state, when there is no ring."""
+    """Workers that keep their state and wait, if there is no ring."""
 
 
 def overdue(s: State, w: Worker, now: float) -> bool:
-    """Its node is going to be emptied, and a replacement was waited for long enough."""
+    """Its node is being drained, and a replacement was awaited for long enough."""
     if w.node not in s.doomed:
         return False
     waited = now - s.doomed[w.node][1]
@@ -38,7 +39,7 @@ def overdue(s: State, w: Worker, now: float) -> bool:
 
 
 class Order:
-    """Whose state is newer, who is older, who is worth more."""
+    """Compares workers by newness of state, seniority and value to the round."""
 
     def __init__(self, s: State) -> None:
         self._s = s
@@ -54,7 +55,7 @@ class Order:
         return self._known[w.uid]
 
     def seniority(self, w: Worker) -> tuple[bool, int, int, float, str]:
-        """The lower, the lower its rank."""
+        """Sort key: lower means a lower rank."""
         rank = self.rank(w)
         if rank is None:
             return (True, 1, w.role != "core", w.since, w.uid)
@@ -62,21 +63,19 @@ class Order:
         return (not trained, -max(0, position), rank, w.since, w.uid)
 
     def newest(self, stay: list[Worker]) -> Worker | None:
-        """One of those with the newest state, a healthy one of the core if there is any: it is in the round in any
-        case.
-        """
+        """A worker with the newest state, if possible a healthy one of the core. It is in the round in any case."""
         known = [w for w in stay if self.rank(w) is not None]
         best = max((selectors.newness(w) for w in known), default=None)
         newest = [w for w in known if selectors.newness(w) == best]
         return min(newest, key=lambda w: (*self._faults(w), self.seniority(w)), default=None)
 
     def heirs(self, newest: Worker | None, stay: list[Worker]) -> int:
-        """How many there must be for the newest state not to end with one who is to make way; 0: it need not."""
+        """Members needed so that the newest state outlives a worker that should be replaced; 0: no need."""
         better = newest and any(self._faults(w) < self._faults(newest) for w in stay)
         return min(2, self._most) if better else 0
 
     def worth(self, w: Worker) -> tuple[bool, bool, bool, bool, float, str]:
-        """The lower, the longer it stays."""
+        """Sort key: lower means that it stays longer."""
         return (*self._faults(w)[1:], self.rank(w) is None, w.since, w.uid)
 
     def _faults(self, w: Worker) -> tuple[bool, bool, bool, bool]:
@@ -84,7 +83,7 @@ class Order:
 
 
 def choose(s: State, people: list[Worker], target: int, least: int, now: float) -> Choice:
-    """Of these, who trains next: `target` of them if there are so many, never fewer than `least`."""
+    """Choose which of these workers train next: `target` if there are as many, never fewer than `least`."""
     gone = [w for w in people if w.going]
     stay = [w for w in people if not w.going]
     kept = _last_holder(gone, stay)
@@ -100,10 +99,10 @@ def choose(s: State, people: list[Worker], target: int, least: int, now: float) 
 
 
 def _fill(s: State, stay: list[Worker], target: int, least: int, now: float) -> list[Worker]:
-    """Those that are worth most, by rank; none when they are too few."""
+    """The most valuable workers, by rank; none if they are too few."""
     order = Order(s)
     doomed = any(w.node in s.doomed for w in stay)
-    if len(stay) <= target and not doomed:  # all of them: only the order is open
+    if len(stay) <= target and not doomed:  # all of them are in; only their order is open
         return _as_told(order, sorted(stay, key=order.seniority)) if len(stay) >= least else []
     newest = order.newest(stay)
     stay = sorted(stay, key=lambda w: (w is not newest, order.worth(w)))
@@ -114,7 +113,7 @@ def _fill(s: State, stay: list[Worker], target: int, least: int, now: float) -> 
 
 
 def _as_told(order: Order, ring: list[Worker]) -> list[Worker]:
-    """Each newcomer at the rank that it was told of a round of this size, where that is free."""
+    """Put each newcomer at the rank announced for a round of this size, if that rank is free."""
     fresh = [w for w in ring if order.rank(w) is None]
     former, size = len(ring) - len(fresh), len(ring)
     told = {w.place[0]: w for w in reversed(fresh) if w.place and w.place[1] == size}
@@ -124,7 +123,7 @@ def _as_told(order: Order, ring: list[Worker]) -> list[Worker]:
 
 
 def _last_holder(gone: list[Worker], stay: list[Worker]) -> Worker | None:
-    """One that has to go, and has newer state than all that stay."""
+    """A worker that has to leave, and has newer state than all that stay."""
     best = max(gone, key=lambda w: (selectors.newness(w), -w.since, w.uid), default=None)
     if best is None or selectors.position(best) < 0 or not stay:
         return None

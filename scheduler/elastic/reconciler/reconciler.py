@@ -1,8 +1,8 @@
-"""The door: events of one job in, effects out.
+"""The entry point: events of one job in, effects out.
 
-Lives here: the order in which the rules look at the job after each event, and the questions that may be asked in
-between. Never here: a rule. Every rule is level-triggered: what should be true is compared with what is, after whatever
-happened; a lost, doubled or late event costs time, never truth.
+Lives here: the order in which the rules run after each event, and the queries that callers may ask in between. Never
+here: a rule. Every rule is level-triggered: it compares the actual state with the wanted one, whatever has happened. A
+lost, repeated or late event costs time, never correctness.
 """
 
 from collections.abc import Callable
@@ -34,14 +34,14 @@ from scheduler.elastic.reconciler.timeouts import Timeouts
 from scheduler.elastic.sizing.job_view import JobView
 
 BUSY: Final = 0.1
-"""Seconds until the next look while somebody waits for a change: what it may lose on top of what it takes. Who only
-waits at the barrier until he is wanted waits for none, nor does anybody wait for a pod that has left the round and does
-not go: a finalizer may keep it without end.
+"""Poll interval in seconds while a change is in progress; upper bound of the delay added to a resize. A worker at the
+barrier that is not needed yet does not count as a change. Neither does a pod that has left the round and still exists:
+a finalizer may keep it indefinitely.
 """
 STEADY: Final = 0.5
-"""The same while the job trains: half a beat."""
+"""Poll interval while the job trains: half a beat."""
 AT_REST: Final = 60.0
-"""The same while no worker has a node: whatever comes next is told, or has its moment."""
+"""Poll interval while no worker has a node: every further step is caused by an event or has a deadline."""
 
 NOTES: Final[dict[type[Any], Callable[[State, Any, float], None]]] = {
     job_events.Restored: event_handlers.restored,
@@ -63,7 +63,7 @@ NOTES: Final[dict[type[Any], Callable[[State, Any, float], None]]] = {
     job_events.Persisted: round_transition.persisted,
     job_events.Elapsed: lambda _s, _event, _now: None,
 }
-"""Event → what it says, noted."""
+"""Event type → its handler."""
 
 LOOKS: Final[tuple[Callable[[State, float], None], ...]] = (
     scaling.set_desired,
@@ -76,27 +76,27 @@ LOOKS: Final[tuple[Callable[[State, float], None], ...]] = (
     round_transition.look,
     round_transition.repeat,
 )
-"""What is compared with what should be, in this order."""
+"""The rules, in the order in which they run."""
 
 
 class Reconciler:
-    """One job. `key` is `namespace/name`; `selector` is what `kubectl scale` and autoscalers select its workers by."""
+    """Reconciles one job. `key` is `namespace/name`; `kubectl scale` and autoscalers use `selector` for its workers."""
 
     def __init__(self, key: str, *, selector: str = "", limits: Timeouts | None = None) -> None:
         self._s = State(key, selector, limits or Timeouts())
         self._dirty = False
-        """Something was told that the rules have not looked at."""
+        """An event has arrived since the rules last ran."""
 
     def take(self, event: Event, now: float) -> None:
-        """Take in what happened; what follows from it is worked out by the next `reconcile`."""
+        """Record an event; the next `reconcile` acts on it."""
         s = self._s
         self._rested(now)
-        # Beats come all the time, and a policy says the same of every job every few seconds: they wait for their time.
+        # Beats arrive all the time, and a policy repeats itself every few seconds: they wait for the next deadline.
         self._dirty |= not isinstance(event, job_events.Beat) and event != s.sizing.sized
         NOTES[type(event)](s, event, now)
 
     def reconcile(self, now: float) -> list[Effect]:
-        """What is to be done, in this order: the rules look once, however many events came."""
+        """The effects to carry out, in this order. The rules run once, however many events came."""
         s = self._s
         if not self._dirty:
             self._rested(now)
@@ -106,12 +106,12 @@ class Reconciler:
         return todo
 
     def handle(self, event: Event, now: float) -> list[Effect]:
-        """Both at once."""
+        """Record an event and reconcile."""
         self.take(event, now)
         return self.reconcile(now)
 
     def _look(self, now: float) -> None:
-        """Again as long as one rule has changed what another goes by; three times, for none changes anything twice."""
+        """Run the rules until none changes anything another one depends on; three times suffice, as none repeats."""
         s = self._s
         s.looked_at, self._dirty = now, False
         for _ in range(3 if s.listed and s.spec is not None else 0):
@@ -128,67 +128,63 @@ class Reconciler:
         s.due = min(now + pause, scaling.due(s, now))
 
     def _rested(self, now: float) -> None:
-        """A master that slept has heard nobody, and must not hold that against anybody."""
+        """A master that slept heard no worker, so silence must not count against them."""
         s = self._s
         if s.looked_at is not None and now > self.next_deadline(now) + s.limits.slept:
             failure_detection.hush(s, now)
 
     @property
     def spec(self) -> Spec | None:
-        """What workers are made from: as wanted, with the template that their gang was started with."""
+        """The spec for new workers: as wanted, with the template with which their gang was started."""
         return template_revision.whole(self._s)
 
     def status(self, now: float) -> Status:
-        """What the API server is to say of the job. Between `Persist` and `Persisted` it holds the round that is
-        written.
-        """
+        """The status to write to the API server. Between `Persist` and `Persisted` it contains the planned round."""
         return status_report.status(self._s, now)
 
     @property
     def looked_at(self) -> float | None:
-        """When the rules last looked at the job; while it waits for nothing but time, its status is as it was then."""
+        """When the rules last ran. While the job waits for a deadline only, its status does not change after that."""
         return self._s.looked_at
 
     def next_deadline(self, now: float) -> float:
-        """When `reconcile` is due, at the latest; it does not move with every beat."""
+        """When `reconcile` is due at the latest; beats do not move it."""
         return now if self._s.looked_at is None else self._s.due
 
     def beat_answer(self, uid: Uid) -> tuple[int, str | None]:
-        """The newest round that was announced or published, and why the worker's process is to be killed, if it is."""
+        """The newest round announced or published, and why the worker's process has to be killed, if so."""
         s = self._s
         worker = s.workers.get(uid)
         number = s.rounds.transition.number if s.rounds.transition else s.rounds.record.number
-        return number, (worker.abort or None) if worker else "it is no worker of this job"
+        return number, (worker.abort or None) if worker else "is not a worker of this job"
 
     def place(self, uid: Uid) -> Place | None:
-        """What a newcomer has to expect of its first round; None: not known yet, or it is in one."""
+        """What a newcomer should expect of its first round. None: not known yet, or it is in one."""
         worker = self._s.workers.get(uid)
         return expected_ranks.told(self._s, worker) if worker is not None else None
 
     @property
     def broken(self) -> int:
-        """The round that stands, if it is one in which nobody can meet any more: a member has ended. 0: it is not."""
+        """The current round if a member has ended before all trained in it, so it cannot meet. 0: it is not broken."""
         return selectors.broken(self._s)
 
     def assignment(self, uid: Uid, round_number: int) -> Assignment | None:
-        """What a worker that asks from this round is told now; None: it has to wait. The same as the last `Publish`
-        for it.
-        """
+        """The answer to a worker that asks from this round, the same as in the last `Publish`. None: it has to wait."""
         s = self._s
         worker = s.workers.get(uid)
         told = round_plan.told(s).get(uid) if s.rounds.published else None
         if worker is None or told is None or told.round <= round_number:
             return None
-        # Whoever was answered is no longer at the barrier, so it must hear the answer even when the next round is
-        # announced in the same breath: it comes back for that one, while a silence would last as long as its call may.
+        # An answered worker has left the barrier, so it must get the answer even if the next round was announced at
+        # once: it comes back for that one. Without an answer it would wait until its call times out.
         answered = worker.alive and not worker.fallen and worker.arrival is None
         return told if told.removed or answered or selectors.stands(s) else None
 
     def restart(self, uid: Uid) -> bool:
-        """Whether the agent is to start the training process again, after `Exited`."""
+        """Whether the agent should restart the training process after `Exited`."""
         worker = self._s.workers.get(uid)
         return worker is not None and worker.restart
 
     def wishes(self, now: float) -> JobView | None:
-        """The job as sizing policies see it; None when its size is not theirs to say."""
+        """The job as sizing policies see it; None if they do not decide its size."""
         return sizing_request.view(self._s, now)

@@ -1,13 +1,12 @@
-"""A round as it is decided, and what each worker is told of it.
+"""The content of a round, and each worker's assignment.
 
-Lives here: from people to a `Round`, and from a `Round` to assignments; both functions of what they are given, so that
-a restarted master tells everybody what the one before it did. Never here: who the people are (`rank_assignment`), when
-(`round_transition`).
+Lives here: from workers to a `Round`, and from a `Round` to assignments. Both are pure functions, so a restarted master
+sends the same assignments as its predecessor. Never here: which workers (`rank_assignment`), when (`round_transition`).
 
-What each rank takes of a step. `per-worker`: every worker its m samples. `capped`: the same up to a limit G, then G // k
-each, one more for the first G % k (the autoscaling code of MLSys'20). `fixed`: always G samples, in passes of m: W = G / m
-passes dealt to k workers, as ElasticDL does; with more workers than passes the samples are dealt. The learning rate's
-scale is G / G₀, or its root, where G₀ is what the quorum takes (Goyal et al. 2017).
+Each rank's share of a step. `per-worker`: every worker takes its m samples. `capped`: the same up to a limit G, then
+G // k each, one more for the first G % k (autoscaling code of MLSys'20). `fixed`: always G samples, in passes of m:
+W = G / m passes are distributed to k workers, as in ElasticDL; with more workers than passes, samples are distributed.
+The learning rate's scale is G / G₀, or its root, where G₀ is what the quorum takes (Goyal et al. 2017).
 """
 
 import math
@@ -24,7 +23,7 @@ from scheduler.elastic.reconciler.worker import Worker
 
 
 def decided(s: State, number: int, cause: str, choice: Choice, *, save: bool) -> Round:
-    """The round of these people. `save`: one of those that leave saves to disk first."""
+    """The round of these workers. `save`: one of those that leave saves to disk first."""
     spec = s.spec
     if spec is None:
         raise AssertionError("a round needs a spec")
@@ -33,8 +32,8 @@ def decided(s: State, number: int, cause: str, choice: Choice, *, save: bool) ->
     step = selectors.position(best) if best else -1
     setup = any(w.arrival.setup for w in choice.ring if w.arrival)
     restore = _restore(s, choice.ring, people)
-    anew = step < 0 and not restore and bool(choice.ring)
-    epoch = 0.0 if anew else max([selectors.began_in(s), *(w.beat.epoch for w in people if w.beat)])
+    fresh = step < 0 and not restore and bool(choice.ring)
+    epoch = 0.0 if fresh else max([selectors.began_in(s), *(w.beat.epoch for w in people if w.beat)])
     place = spec.stage(epoch)
     stage = spec.schedule[place] if place >= 0 else None
     per_worker = spec.per_worker(place)
@@ -49,7 +48,7 @@ def decided(s: State, number: int, cause: str, choice: Choice, *, save: bool) ->
         sync=restore is not None or _sync(choice.ring),
         setup=setup,
         restore=None if setup else restore,
-        samples=0 if anew else _samples(s, best),
+        samples=0 if fresh else _samples(s, best),
         step=step if step >= 0 else 0 if choice.ring else s.rounds.record.step,
         epoch=epoch,
         env=dict(stage.env) if stage else {},
@@ -63,32 +62,30 @@ def decided(s: State, number: int, cause: str, choice: Choice, *, save: bool) ->
 
 
 def _saver(s: State, choice: Choice) -> str | None:
-    """Of those that leave, the one with the newest state, rank 0 before others; nobody, when those that stay have a
-    newer one.
-    """
+    """Of those that leave, the one with the newest state, rank 0 first; None if one that stays has a newer state."""
     best = min(choice.leaving, key=Order(s).seniority, default=None)
     newer = [w for w in choice.holding if best and selectors.newness(w) > selectors.newness(best)]
     return best.uid if best and not newer and selectors.position(best) >= 0 else None
 
 
 def _sync(ring: tuple[Worker, ...]) -> bool:
-    """All take over rank 0's state if anybody has none, or another, or begins another training. Decided here for all:
-    who waits in `sync` for one who does not come waits without end.
+    """All ranks take over rank 0's state if any has none or a different one, or begins another training. Decided here
+    for all, because a rank that waits in `sync` for one that does not come waits forever.
     """
     fresh = any(selectors.position(w) < 0 or selectors.began_another(w) for w in ring)
     return fresh or len({selectors.position(w) for w in ring}) > 1
 
 
 def _restore(s: State, ring: tuple[Worker, ...], people: tuple[Worker, ...]) -> str | None:
-    """The checkpoint, when nobody has a state of a training that had come further.
+    """The checkpoint to load, if no worker has a state of a training that had made progress.
 
-    Where nothing was ever committed none can be. Where that is not known, who finds nothing in the folder begins from
-    the start; rank 0 alone looks, and all take over what it has.
+    If nothing was ever committed, there cannot be one. If that is unknown, a rank that finds an empty directory begins
+    from the start. Only rank 0 looks, and all take over what it has.
     """
     path = s.spec.checkpoint.path if s.spec else ""
     come_further = s.rounds.reached > 0 or s.saving.checkpoint is not None
-    anew = all(selectors.position(w) < 0 for w in people)
-    return path if path and ring and come_further and anew else None
+    lost = all(selectors.position(w) < 0 for w in people)
+    return path if path and ring and come_further and lost else None
 
 
 def _samples(s: State, best: Worker | None) -> int:
@@ -101,21 +98,21 @@ def _samples(s: State, best: Worker | None) -> int:
 
 
 def told(s: State) -> Mapping[Uid, Assignment]:
-    """The assignments of the round that stands."""
+    """The assignments of the current round."""
     if s.told is None or s.told[0] is not s.rounds.record:
         s.told = (s.rounds.record, assignments(s.rounds.record))
     return s.told[1]
 
 
 def batch(record: Round, rank: int) -> Batch | None:
-    """What this rank takes; None: the script keeps its own."""
+    """This rank's share; None: the script keeps its own batch."""
     if record.global_batch is None or record.per_worker is None:
         return None
     return rank_batch(record.batch_mode, record.global_batch, record.per_worker, len(record.ring), rank)
 
 
 def assignments(record: Round) -> Mapping[Uid, Assignment]:
-    """What each of the round's people is told; those that hold on are told nothing yet."""
+    """The assignment of each worker of the round; those that hold their state get none yet."""
     members = tuple(seat.name for seat in record.ring)
     size = len(members)
     staying = {
@@ -149,12 +146,12 @@ def assignments(record: Round) -> Mapping[Uid, Assignment]:
 
 
 def share(total: int, size: int, rank: int) -> int:
-    """The part of this rank when a total is dealt out."""
+    """The part of this rank when a total is distributed."""
     return total // size + (rank < total % size)
 
 
 def most_samples(batch: specs.Batch, per_worker: int | None, base: int) -> int | None:
-    """Samples of one step that no number of workers goes beyond; `base` is the quorum. None: there is no such limit."""
+    """Upper bound of the samples of one step, for any number of workers; `base` is the quorum. None: no bound."""
     if per_worker is None:
         return None
     match batch.mode:
@@ -167,7 +164,7 @@ def most_samples(batch: specs.Batch, per_worker: int | None, base: int) -> int |
 
 
 def step_samples(batch: specs.Batch, per_worker: int | None, size: int, base: int) -> int | None:
-    """Samples of one step of `size` workers; `base` is the quorum. None: the script keeps its own."""
+    """Samples of one step of `size` workers; `base` is the quorum. None: the script keeps its own batch."""
     if per_worker is None or size < 1:
         return None
     whole, limit = per_worker * size, most_samples(batch, per_worker, base)
@@ -177,7 +174,7 @@ def step_samples(batch: specs.Batch, per_worker: int | None, size: int, base: in
 
 
 def rate_scale(batch: specs.Batch, per_worker: int | None, size: int, base: int) -> float:
-    """The learning rate's factor, against the rate that the user chose for the quorum."""
+    """The factor on the learning rate that the user chose for the quorum."""
     if size < 1 or batch.learning_rate is specs.LearningRate.NONE:
         return 1.0
     whole = step_samples(batch, per_worker, size, base)
@@ -187,7 +184,7 @@ def rate_scale(batch: specs.Batch, per_worker: int | None, size: int, base: int)
 
 
 def rank_batch(mode: str, whole: int, per_worker: int, size: int, rank: int) -> Batch:
-    """What this rank takes."""
+    """The share of this rank."""
     if mode != specs.BatchMode.FIXED:
         return Batch(mode, share(whole, size, rank), whole, 1)
     passes = whole // per_worker

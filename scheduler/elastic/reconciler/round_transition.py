@@ -1,10 +1,10 @@
-"""The change of a round, from the reason for it to the answer that everybody gets.
+"""The transition to the next round, from its cause to the answers that all workers get.
 
     (a cause) → announced → all members at the barrier → decided → written to the API server → published
 
-Lives here: these steps, and that there is one change at a time. Never here: the causes (`round_triggers`), the people
-(`rank_assignment`), the content of a round (`round_plan`). A round is published only after it stands at the API server; a round in
-which somebody has died meanwhile is never published, its number is never used again, and the next one is decided.
+Lives here: these steps, one transition at a time. Never here: the causes (`round_triggers`), the members
+(`rank_assignment`), the content of a round (`round_plan`). A round is published only after it is stored in the API
+server. If a member dies meanwhile, the round is never published, its number is not used again, and the next is decided.
 """
 
 from scheduler.elastic.job.status import Phase, Resize, Round, Status
@@ -25,13 +25,13 @@ from scheduler.elastic.reconciler.status_report import status
 from scheduler.elastic.reconciler.worker import Worker
 
 STOPPED = {"WorkerLost", FAILED}
-"""Causes with which nobody trains any more."""
-BEGINS = "started"
+"""Causes after which no member trains."""
+BEGINS = "Started"
 """The cause of the first round."""
 
 
 def restored(s: State, status: Status, now: float) -> None:
-    """The round that stands, and what the changes before it cost."""
+    """Restore the current round, and the cost of earlier changes."""
     rounds = s.rounds
     if status.assignment is not None:
         rounds.record, rounds.published, rounds.published_at = status.assignment, True, now
@@ -46,7 +46,7 @@ def restored(s: State, status: Status, now: float) -> None:
 
 
 def named(s: State, number: int) -> None:
-    """A worker names this round, so no later one has its number."""
+    """A worker mentions this round, so no later round may use its number."""
     s.rounds.floor = max(s.rounds.floor, number)
 
 
@@ -67,7 +67,7 @@ def cancel(s: State) -> None:
 
 
 def look(s: State, now: float) -> None:
-    """Open what has to be opened, decide what can be decided, tell what was settled; nothing of a job that is over."""
+    """Open a transition if there is a cause, decide it, report what has settled. Does nothing after the job's end."""
     if s.completion.over:
         return
     _settled(s, now)
@@ -98,7 +98,7 @@ def _open(s: State, now: float) -> None:
 
 
 def _being_saved(s: State) -> bool:
-    """What comes next needs the checkpoint that is being written."""
+    """The next step needs the checkpoint that is being written."""
     paused = s.spec is not None and s.spec.suspend
     return selectors.saving(s) is not None and (paused or not selectors.holders(s))
 
@@ -122,7 +122,7 @@ def _decide(s: State, flight: Transition, now: float) -> None:
 
 
 def _still_true(s: State, planned: Round) -> bool:
-    """Nobody in it has died or gone on since, and its size is still allowed."""
+    """No worker in it has died or moved on since, and its size is still allowed."""
     spec = s.spec
     here = [s.workers.get(seat.uid) for seat in (*planned.ring, *planned.holding)]
     if planned.ring and (spec is None or spec.suspend or s.exits.finishing_at is not None):
@@ -133,7 +133,7 @@ def _still_true(s: State, planned: Round) -> bool:
 
 
 def _planned(s: State, flight: Transition, now: float) -> Round | None:
-    """The next round; None when nothing would change that anybody is waiting for."""
+    """The next round; None if nothing would change that a worker is waiting for."""
     spec = s.spec
     if spec is None:
         return None
@@ -153,14 +153,14 @@ def _planned(s: State, flight: Transition, now: float) -> Round | None:
         flight.lost, path = True, spec.checkpoint.path
         worker_exits.begin_again(s)
         s.rounds.reached = s.rounds.reached if path else 0
-        whence = f"the last checkpoint in {path}" if path else "the start, for there is no checkpoint"
-        said = f"no worker is left with the state; the gang begins again from {whence}"
+        whence = f"the last checkpoint in {path}" if path else "the beginning, because there is no checkpoint"
+        said = f"No worker has the training state; the gang restarts from {whence}"
         s.do(Tell("Warning", "GangLost", said))
     return round_plan.decided(s, flight.number, flight.cause, choice, save=save)
 
 
 def _fitting(s: State, people: list[Worker], now: float) -> Choice:
-    """Without those newcomers that set up for another place: they are started again."""
+    """Choose without newcomers that set up for another rank or size; those are restarted."""
     size, least = expected_ranks.size(s), s.spec.min_workers if s.spec else 1
     choice = choose(s, people, size, least, now)
     while wrong := expected_ranks.displaced(s, choice.ring):
@@ -170,9 +170,9 @@ def _fitting(s: State, people: list[Worker], now: float) -> Choice:
 
 
 def _to_disk(s: State, people: list[Worker]) -> tuple[Choice, bool]:
-    """For a suspension: the one with the newest state saves and leaves, the others hold theirs until that is done.
+    """For a suspension: the worker with the newest state saves and leaves; the others keep theirs until that is done.
 
-    Where saving has failed all hold theirs, but for one that has to go in any case: it tries.
+    If saving has failed, all keep theirs, except one that has to leave in any case: it tries.
     """
     path = s.spec.checkpoint.path if s.spec else ""
     holders = [w for w in people if selectors.has_state(w)]
@@ -185,7 +185,7 @@ def _to_disk(s: State, people: list[Worker]) -> tuple[Choice, bool]:
 
 
 def _all_lost(s: State, choice: Choice) -> bool:
-    """Of those that trained nobody is left with the state; where nothing was committed yet, nobody is left at all."""
+    """No worker that trained still has the state; if nothing was committed yet, no such worker is left at all."""
     former = {seat.uid for seat in (*s.rounds.record.ring, *s.rounds.record.holding)}
     people = (*choice.ring, *choice.leaving, *choice.holding)
     unconcerned = not former or s.rounds.record.setup or s.exits.finishing_at is not None
@@ -195,9 +195,7 @@ def _all_lost(s: State, choice: Choice) -> bool:
 
 
 def _tell_of_what_is_left_behind(s: State) -> None:
-    """Whoever has the state goes, nobody keeps it, and there is no place to save it in: what comes next begins from
-    the start.
-    """
+    """Report that workers with the state leave, none keeps it and no path is set: training restarts from step 0."""
     record = s.rounds.record
     if record.ring or record.holding or s.exits.finishing_at is not None or s.rounds.reached <= 0:
         return
@@ -205,19 +203,19 @@ def _tell_of_what_is_left_behind(s: State) -> None:
         return
     step, s.rounds.reached = s.rounds.reached, 0
     names = ", ".join(seat.name for seat in record.leaving)
-    said = f"the state of step {step} goes with {names}: there is no spec.checkpoint.path, and nobody stays"
-    s.do(Tell("Warning", "StateLost", f"{said}; what comes next begins anew"))
+    said = f"Training state of step {step} is lost with {names}: spec.checkpoint.path is not set and no worker stays"
+    s.do(Tell("Warning", "StateLost", f"{said}; training restarts from the beginning"))
 
 
 def persisted(s: State, event: Persisted, _now: float) -> None:
-    """The round that is decided stands at the API server."""
+    """The planned round is stored in the API server."""
     flight = s.rounds.transition
     if flight is not None and flight.planned is not None and event.round == flight.planned.number:
         flight.stands = True
 
 
 def _publish(s: State, planned: Round, now: float) -> None:
-    """The round stands, and it is still true: so it is the one, and each of its workers hears of it."""
+    """The planned round is stored and still valid: make it the current one, and answer each of its workers."""
     if s.rounds.record.ring and not s.rounds.record.setup:
         s.rounds.before = len(s.rounds.record.ring)
     former, s.rounds.record, s.rounds.transition = s.rounds.record, planned, None
@@ -245,12 +243,12 @@ def _count_failures(s: State, former: Round) -> None:
     there = [w for w in selectors.known(s, former.ring) if w.alive and not w.fallen]
     s.rounds.fruitless = before + (s.rounds.record.cause == FAILED and len(there) == len(former.ring))
     if before < s.rounds.fruitless == FRUITLESS:
-        said = f"{FRUITLESS} rounds have failed without a commit since step {s.rounds.record.step}; the next ones wait"
-        s.do(Tell("Warning", "NoProgress", f"{said}. What their members said last tells why"))
+        said = f"{FRUITLESS} rounds failed without a commit since step {s.rounds.record.step}; later rounds are delayed"
+        s.do(Tell("Warning", "NoProgress", f"{said}. See the workers' last log lines"))
 
 
 def repeat(s: State, now: float) -> None:
-    """Who asks again is told the same again, as long as it is true."""
+    """Repeat the answer to workers that ask again, while it is valid."""
     told = round_plan.told(s) if s.rounds.published else {}
     asking = [w for w in s.workers.values() if w.alive and w.arrival and w.uid in told]
     behind = [w for w in asking if w.arrival and w.arrival.round < s.rounds.record.number and not w.fallen]
@@ -272,7 +270,7 @@ def _answer(s: State, told: dict[Uid, Assignment], now: float) -> None:
 
 
 def _settled(s: State, now: float) -> None:
-    """All members train in the round, and rank 0 has made a step: what it cost is known."""
+    """All members train in the round, and rank 0 has made a step: the cost of the change is known."""
     if s.rounds.settled:
         return
     members, record = selectors.ring(s), s.rounds.record
@@ -289,7 +287,7 @@ def _settled(s: State, now: float) -> None:
 
 
 def _changed(s: State, now: float) -> None:
-    """What the change was is told; of a round that trained before this master came, only that it is whole."""
+    """Report the change. For a round that trained before this master came, report only that it is complete."""
     record, before, size = s.rounds.record, s.rounds.before, len(s.rounds.record.ring)
     told = record.number == s.rounds.resized
     idle = None if told else throughput.idle(s)
@@ -304,7 +302,7 @@ def _changed(s: State, now: float) -> None:
 
 def _sentence(s: State) -> str:
     record, size = s.rounds.record, len(s.rounds.record.ring)
-    change = f"round {record.number}: {size} workers instead of {s.rounds.before} ({record.cause})"
+    change = f"Round {record.number}: {size} workers instead of {s.rounds.before} ({record.cause})"
     if not size:
         names = ", ".join(seat.name for seat in record.holding)
         return f"{change}; {names} hold the state" if names else change

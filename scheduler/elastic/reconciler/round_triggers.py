@@ -1,6 +1,6 @@
-"""Why a round has to end: the table, most urgent first.
+"""Why a round has to end: a table of causes, most urgent first.
 
-Lives here: one row a cause: its name, whether it can wait for a quiet moment, and when it holds. Never here: what is
+Lives here: each cause with its name, whether it can wait for a quiet moment, and when it holds. Never here: what is
 done (`round_transition`).
 """
 
@@ -17,15 +17,15 @@ from scheduler.elastic.reconciler.worker import Worker
 from scheduler.model.durations import doubled
 
 FAILED: Final = "CollectiveFailed"
-"""The cause where members are back from a round whose collective could not be finished, and nobody is gone."""
+"""The cause if members are back from a round with a failed collective, and none is gone."""
 
 FRUITLESS: Final = 3
-"""Rounds that may fail without a commit until the next one waits. A collective that all ranks give other shapes to fails
-in every round: PyTorch's Horovod tells it from a lost peer no more than stock Horovod does, which tries again at once,
+"""Rounds that may fail without a commit before the next one is delayed. If ranks call a collective with different
+shapes, it fails in every round. PyTorch's Horovod cannot tell that from a lost peer, and stock Horovod retries at once,
 without end.
 """
 PAUSE_MOST: Final = 60.0
-"""Seconds at most between the beginnings of two such rounds; one at first, doubled by each further one."""
+"""Maximum seconds between the starts of two such rounds; one at first, doubled for each further one."""
 
 
 class Picture(Struct, frozen=True):
@@ -34,18 +34,18 @@ class Picture(Struct, frozen=True):
     s: State
     now: float
     members: tuple[Worker, ...]
-    """Members that live."""
+    """Members that are alive."""
     wish: tuple[Worker, ...]
-    """Who would be in the next round; empty when there are too few, and while the job is suspended."""
+    """The next round's members; empty if there are too few, and while the job is suspended."""
 
     dropped: tuple[Worker, ...] = ()
-    """Members that would not be in it."""
+    """Members that would not be in the next round."""
     joining: tuple[Worker, ...] = ()
-    """Workers in it that are no members."""
+    """Workers in the next round that are not members yet."""
 
 
 def picture(s: State, now: float) -> Picture:
-    """Drawn from those that could be in a round at once."""
+    """Evaluate the workers that could be in a round at once."""
     spec = s.spec
     if spec is None:
         return Picture(s, now, (), ())
@@ -55,7 +55,7 @@ def picture(s: State, now: float) -> Picture:
     able, size = expected_ranks.able(s), expected_ranks.size(s)
     moved = any(w.going or w.arrival or w.node in s.doomed for w in inside)
     if not able and len(inside) == size and not moved:
-        return Picture(s, now, tuple(inside), tuple(inside))  # they go on
+        return Picture(s, now, tuple(inside), tuple(inside))  # no change
     wish = choose(s, [*inside, *able], size, spec.min_workers, now).ring
     dropped = tuple(w for w in inside if w not in wish)
     return Picture(s, now, tuple(inside), wish, dropped, tuple(w for w in wish if w not in inside))
@@ -70,7 +70,7 @@ def _to_end(p: Picture) -> bool:
 
 
 def _lost(p: Picture) -> bool:
-    """Somebody that has the state is gone."""
+    """A worker that has the state is gone."""
     seats = len(p.s.rounds.record.ring) + len(p.s.rounds.record.holding)
     return len(p.members) < seats
 
@@ -82,7 +82,7 @@ def _failed(p: Picture) -> bool:
 
 
 def resting(p: Picture) -> bool:
-    """Its members are back from one more round that failed without a commit, and the next one waits a while."""
+    """Its members are back from another round that failed without a commit, and the next one is delayed."""
     s, over = p.s, p.s.rounds.fruitless + 1 - FRUITLESS
     if over < 0 or any(selectors.position(w) > s.rounds.record.step for w in selectors.ring(s)):
         return False
@@ -90,19 +90,19 @@ def resting(p: Picture) -> bool:
 
 
 def _next(p: Picture) -> bool:
-    """Those that are back begin their script's next training."""
+    """The members at the barrier begin their script's next training."""
     back = [w for w in selectors.ring(p.s) if w.arrival]
     return bool(back) and all(selectors.began_another(w) for w in back)
 
 
 def _cut_off(w: Worker, number: int) -> bool:
-    """It meets the others by values that went with the master before this one, which told it of the round."""
+    """It meets the others through values lost with the previous master, which assigned it to the round."""
     ready = w.beat is not None and w.beat.phase == WorkerPhase.READY and w.arrival is None
     return ready and w.in_round == number != w.told
 
 
 def _stage(p: Picture) -> bool:
-    """The schedule's next entry changes more than the size; a former one, where an older state was loaded."""
+    """The schedule's present entry changes more than the size. An earlier entry counts if an older state was loaded."""
     spec, record = p.s.spec, p.s.rounds.record
     if spec is None or not spec.schedule or not record.ring:
         return False
@@ -141,22 +141,22 @@ TABLE: Final[tuple[Cause, ...]] = (
 
 
 def cause(p: Picture) -> Cause | None:
-    """The first that holds; while members end, of the urgent ones the first row alone."""
+    """The first cause that holds; while members exit, the first row is the only urgent one that counts."""
     ends = p.s.exits.finishing_at is not None
     rows = (row for row in TABLE if not (ends and row.urgent) or row is TABLE[0])
     return next((row for row in rows if row.holds(p)), None)
 
 
 def waits(p: Picture) -> str:
-    """What a change that can wait is waiting for; empty when nothing."""
+    """Why a change that can wait is delayed; empty if it is not."""
     s, now = p.s, p.now
     if s.exits.finishing_at is not None:
-        return "members are about to end"
+        return "members are about to exit"
     if now - s.sizing.want_at < s.limits.coalesce and s.rounds.record.ring:
-        return "others may change their mind too"
+        return "further changes are batched with it"
     if s.rounds.record.ring and not s.rounds.settled and now - s.rounds.published_at < s.limits.settle:
-        return "the present round has not begun to train"
-    # Newcomers that are about to be ready are waited for a while, so that one round takes them all.
+        return "the current round has not started to train"
+    # Wait a while for newcomers that are almost ready, so that one round includes them all.
     if not p.joining or (not s.rounds.record.ring and any(selectors.has_state(w) for w in p.members)):
         return ""
     late = [w for w in selectors.newcomers(s) if w.seated and not w.arrival and not overdue(s, w, now)]
@@ -168,5 +168,5 @@ def waits(p: Picture) -> str:
         since = min((w.ready_at for w in p.joining if w.ready_at is not None), default=None)
         patience = s.limits.coalesce
     if expected_ranks.misplaced(p.wish):
-        patience = s.limits.start  # they were told of the late ones, and would be started again for nothing
-    return f"newcomers: {selectors.names(late)}" if since is None or now - since < patience else ""
+        patience = s.limits.start  # they were told about the late ones, and would be restarted for nothing
+    return f"waiting for {selectors.names(late)}" if since is None or now - since < patience else ""

@@ -1,9 +1,9 @@
-"""How many workers the job should have now, which are started, and which newcomers are not needed any more.
+"""How many workers the job should have now, which ones are started, and which newcomers are no longer needed.
 
-Lives here: who may say the size, and the comparison of the workers with it. Never here: a policy
-(`scheduler.elastic.sizing`), or who leaves a round (`rank_assignment`).
-The quorum is `core`, started together; what is wanted above it is `surplus`. A worker that is to be replaced does not
-count, so its replacement starts first. While pods are not seen none is created: a missing one may be there.
+Lives here: which source sets the size, and the comparison of the workers with it. Never here: a policy
+(`scheduler.elastic.sizing`), or which workers leave a round (`rank_assignment`).
+The quorum is `core`, started together; workers beyond it are `surplus`. A worker that is being replaced does not count,
+so its replacement starts first. While the pod watch is down no pod is created: a missing one may exist.
 """
 
 from typing import TypeAlias
@@ -19,23 +19,23 @@ from scheduler.elastic.reconciler.job_state import Backoff, Start, State
 from scheduler.elastic.reconciler.worker import Worker
 
 Said: TypeAlias = tuple[int, str, str]
-"""Size, by whom, why."""
+"""Size, its author, the reason."""
 
 
 def said(s: State) -> Said:
-    """The size in force, between minimum and maximum unless the job pauses, with its author and reason."""
-    # 1. No worker is needed any more, or no other one.
+    """The size in effect, within the bounds unless the job pauses, with its author and reason."""
+    # 1. No worker is needed any more, or no different number.
     if s.completion.over:
         return 0, "gangwright", s.completion.over[2]
     if s.exits.finishing_at is not None:
-        return len(s.rounds.record.ring), "gangwright", "a member has ended well; the others are about to"
+        return len(s.rounds.record.ring), "gangwright", "a member has finished; the others are about to"
     spec, sized = s.spec, s.sizing.sized
     if spec is not None and spec.suspend:
         return 0, "user", "suspended"
-    # 2. Before the spec is read: what the master before said.
+    # 2. Before the spec is known: the decision of the previous master.
     if spec is None:
-        return (sized.want, sized.by, sized.reason) if sized else (0, "", "nothing is known of the job yet")
-    # 3. The first that says something decides: the user, the policy, the schedule, the quorum.
+        return (sized.want, sized.by, sized.reason) if sized else (0, "", "the job is not known yet")
+    # 3. The first source with a size decides: the user, the policy, the schedule, the quorum.
     place = spec.stage(selectors.epoch(s)) if spec.schedule else -1
     stated = spec.schedule[place].workers if place >= 0 else None
     if spec.workers is not None:
@@ -44,54 +44,52 @@ def said(s: State) -> Said:
         return spec.clamp(sized.want), sized.by, sized.reason
     if stated is not None:
         return spec.clamp(stated), "schedule", f"schedule[{place}].workers"
-    return spec.clamp(spec.min_workers), "quorum", "minWorkers, until the policy speaks"
+    return spec.clamp(spec.min_workers), "quorum", "minWorkers, until the policy decides"
 
 
 def restored(s: State, status: Status) -> None:
-    """What the master before said stands until the policy speaks."""
+    """The size set by the previous master applies until the policy decides."""
     s.sizing.counter = status.retired or 0
     if status.wanted:
-        s.sizing.sized = Sized(status.wanted, status.wanted_by, "as before the restart")
+        s.sizing.sized = Sized(status.wanted, status.wanted_by, "unchanged since the master restarted")
 
 
 def listed(s: State) -> None:
-    """Every pod that exists has been told, so no start is under way."""
+    """Every existing pod has been reported, so no start is in progress."""
     s.sizing.starts.clear()
 
 
 def sized(s: State, event: Sized, _now: float) -> None:
-    """The policy speaks."""
+    """Record the policy's decision."""
     s.sizing.sized = event
 
 
 def spec_seen(s: State, spec: Spec) -> None:
-    """Where the user states no size any more, the one that it stated stands until the policy speaks: what that said
-    before may be hours old. Where all have gone for a suspension there is none to keep: what there is room for when it
-    goes on is not known.
+    """If the user removes the size, it applies until the policy decides, because the policy's last decision may be
+    hours old. If all workers have left for a suspension, no size is kept: the free capacity at resumption is unknown.
     """
     former = s.spec
     if former is None or former.workers is None or spec.workers is not None:
         return
-    why = f"spec.workers was {former.workers}, until the policy speaks"
+    why = f"spec.workers was {former.workers}, until the policy decides"
     gone = former.suspend and not selectors.entitled(s)
     s.sizing.sized = None if gone else Sized(former.clamp(former.workers), "user", why)
 
 
 def taken_away(s: State, worker: Worker) -> None:
-    """Surplus that goes by another's will goes where its room is needed more: none is made again until the policy has
-    looked.
+    """Surplus removed by others frees resources that are needed elsewhere; none is recreated until the policy has run.
 
-    Who left a node that is emptied had to go for the node's sake, and has a replacement coming.
+    A worker that left a draining node had to leave because of the node, and a replacement is on its way.
     """
     if worker.going or not worker.alive or worker.role != "surplus" or worker.node in s.doomed:
         return
     if s.sizing.sized is not None and s.spec is not None:
         less = max(s.spec.min_workers, s.spec.clamp(s.sizing.sized.want) - 1)
-        s.sizing.sized = replace(s.sizing.sized, want=less, reason=f"{worker.name} was taken away")
+        s.sizing.sized = replace(s.sizing.sized, want=less, reason=f"{worker.name} was removed")
 
 
 def answered(s: State, event: WorkerSeen) -> None:
-    """The pod that was asked for is there: by its number, else the one that has waited longest in this role."""
+    """The requested pod exists: match it by number, else with the oldest request for this role."""
     s.sizing.refusal = ""
     waiting = sorted(number for number, start in s.sizing.starts.items() if start.role == event.role)
     number = event.number or next(iter(waiting), 0)
@@ -100,54 +98,54 @@ def answered(s: State, event: WorkerSeen) -> None:
 
 
 def numbered(s: State, number: int) -> None:
-    """A pod has this number; the next one has a higher one."""
+    """A pod has this number; the next one gets a higher one."""
     s.sizing.counter = max(s.sizing.counter, number)
 
 
 def cancel(s: State) -> None:
-    """No start is waited for any more."""
+    """Forget all pending starts."""
     s.sizing.starts.clear()
     s.sizing.unseen.clear()
     s.sizing.refusal = ""
 
 
 def start_refused(s: State, event: StartRefused, now: float) -> None:
-    """Also of a start that is taken for not made by now: a refusal that may pass is told after a row of tries, and
-    dropped it would be asked for again without a pause and without a word.
+    """Record a rejected start, even one that is assumed to have failed by now. A temporary rejection is reported only
+    after several attempts; ignoring it would repeat the request without a pause or a message.
     """
     start = s.sizing.starts.pop(event.number, None) or s.sizing.unseen.pop(event.number, None)
     if start is None:
         return
-    if event.why != s.sizing.refusal:  # the status says it all the time
-        s.do(Tell("Warning", "FailedCreate", f"the API server made no pod: {event.why}"))
+    if event.why != s.sizing.refusal:  # the status repeats it all the time
+        s.do(Tell("Warning", "FailedCreate", f"Pod creation failed: {event.why}"))
     s.sizing.refusal = event.why
     start_backoff.failed_again(s, start.role, event.why, now, crowd=event.crowd)
 
 
 def set_desired(s: State, now: float) -> None:
-    """Note a change. Members are not interrupted for it before others had a moment to join it, nor is surplus started
-    before it has stood for a moment.
+    """Record a change of size. Members are interrupted only after other changes had a moment to join it, and surplus is
+    started only after the size has been stable for a moment.
     """
     want, by, why = said(s)
     if want != s.sizing.want:
         if s.sizing.want:
             s.do(Tell("Normal", "Wanted", f"{want} workers instead of {s.sizing.want}: {why}"))
-        s.sizing.want_at = now if s.sizing.want else float("-inf")  # the first wish after none counts as old
+        s.sizing.want_at = now if s.sizing.want else float("-inf")  # the first size after none needs no delay
     s.sizing.want, s.sizing.wanted_by = want, by
 
 
 def scale(s: State, now: float) -> None:
-    """Start what is missing, stop what is too much."""
+    """Start missing workers, and stop those beyond the wanted number."""
     for worker in _parting(s):
-        dismiss(s, worker, worker.leaving or "its pod is deleted", now)
+        dismiss(s, worker, worker.leaving or "its pod is being deleted", now)
     if _pauses(s):
         for worker in selectors.newcomers(s):
-            dismiss(s, worker, "the job does not need it now", now)
+            dismiss(s, worker, "the job does not need it at present", now)
         if not s.blind:
             s.sizing.starts.clear()
             s.sizing.unseen.clear()
         if not selectors.entitled(s):
-            s.sizing.sized = None  # what there was room for says nothing of the room when it goes on
+            s.sizing.sized = None  # the capacity so far says nothing about that at resumption
         return
     newcomers = selectors.newcomers(s)
     if newcomers:
@@ -157,23 +155,23 @@ def scale(s: State, now: float) -> None:
     for number, start in list(s.sizing.starts.items()):
         if now - start.at > s.limits.unseen:
             s.sizing.unseen[number] = s.sizing.starts.pop(number)
-    # Those that wait at their gate, and keep away from a node that is as good as any by now, are made again.
+    # Recreate gated workers that avoid a node which is acceptable by now.
     avoided = set(start_backoff.avoided(s, now))
     for worker in selectors.newcomers(s):
         cleared = sorted(set(worker.avoids) - avoided)
         if cleared and worker.gated:
-            dismiss(s, worker, f"made again: it need not avoid {', '.join(cleared)} any more", now)
+            dismiss(s, worker, f"recreated: it no longer has to avoid {', '.join(cleared)}", now)
     _start(s, now)
 
 
 def _pauses(s: State) -> bool:
-    """Nobody is needed now."""
+    """No new worker is needed now."""
     ends = s.completion.over is not None or s.exits.finishing_at is not None
     return ends or s.spec is None or s.spec.suspend
 
 
 def _parting(s: State) -> list[Worker]:
-    """Who stands at the barrier as a newcomer and has to go: no round will ever answer it, and it waits for one."""
+    """Workers at the barrier that have to leave: no round will ever answer them, although they wait for one."""
     waiting = [w for w in s.workers.values() if w.alive and w.arrival and w.going and not w.stopped]
     if not waiting:
         return []
@@ -182,7 +180,7 @@ def _parting(s: State) -> list[Worker]:
 
 
 def _missing(s: State, want: int) -> dict[str, int]:
-    """So many are too few: cores for the quorum, surplus up to `want` workers."""
+    """Number of missing workers: cores for the quorum, surplus up to `want` workers."""
     least = s.spec.min_workers if s.spec else 0
     lasting = selectors.lasting(s)
     coming = [start.role for start in s.sizing.starts.values()]
@@ -191,14 +189,14 @@ def _missing(s: State, want: int) -> dict[str, int]:
 
 
 def delayed(s: State, now: float) -> dict[str, Backoff]:
-    """Roles of which somebody is missing who may not be started yet, and the failures that this waits for."""
+    """Roles with missing workers that cannot be started yet, and the failures that delay them."""
     lacking = {} if _pauses(s) else _missing(s, s.sizing.want)
     waits = {role: start_backoff.waited_for(s, role, now) for role, count in lacking.items() if count}
     return {role: former for role, former in waits.items() if former is not None}
 
 
 def due(s: State, now: float) -> float:
-    """When a start that waits for its time alone may be made, or made again elsewhere; infinity when there is none."""
+    """When a delayed start may be made, or repeated on another node; infinity if there is none."""
     moments = [former.until for former in delayed(s, now).values()]
     moments += [node.until for node in s.backoff.barred.values() if node.until > now]
     stood = s.sizing.want_at + s.limits.stand
@@ -206,7 +204,7 @@ def due(s: State, now: float) -> float:
 
 
 def _start(s: State, now: float) -> None:
-    """Cores up to the quorum, surplus up to what has been wanted for a moment."""
+    """Start cores up to the quorum, and surplus up to a size that has been stable for a moment."""
     if not any(_missing(s, s.sizing.want).values()):
         return
     waits = delayed(s, now)
@@ -219,7 +217,7 @@ def _start(s: State, now: float) -> None:
 
 
 def _trim(s: State, newcomers: list[Worker], now: float) -> None:
-    """Newcomers beyond what is wanted go at once: they interrupt nobody."""
+    """Remove newcomers beyond the wanted size at once: that interrupts no training."""
     kept = selectors.planned(s) | {w.uid for w in selectors.entitled(s)}
     lasts = selectors.lasting(s)
     fixed = [w for w in lasts if w.uid in kept]
@@ -236,12 +234,12 @@ def _trim(s: State, newcomers: list[Worker], now: float) -> None:
 
 
 def _worth(w: Worker) -> tuple[bool, bool, bool, float, str]:
-    """The lower, the longer it stays."""
+    """Sort key: lower means that it stays longer."""
     return (w.role != "core", w.arrival is None, not w.seated, w.since, w.uid)
 
 
 def dismiss(s: State, w: Worker, why: str, now: float) -> None:
-    """A newcomer is not needed: its process is ended, and its pod deleted."""
+    """Remove a newcomer that is not needed: its process is killed, and its pod deleted."""
     w.abort = w.abort or why
     if w.arrival:
         s.do(Abort(w.uid, w.abort))

@@ -1,6 +1,6 @@
-"""Who is who at this moment: questions about a job's workers that several rules ask.
+"""Queries about a job's workers that several rules use.
 
-Lives here: answers, nothing is changed. Never here: what follows from them.
+Lives here: answers; nothing is changed. Never here: what follows from them.
 """
 
 import statistics
@@ -13,7 +13,7 @@ from scheduler.elastic.reconciler.worker import Worker
 
 
 def known(s: State, seats: Iterable[Seat]) -> list[Worker]:
-    """Workers that sit there, as far as their pods exist."""
+    """Workers in these places whose pods exist."""
     return [s.workers[seat.uid] for seat in seats if seat.uid in s.workers]
 
 
@@ -24,13 +24,13 @@ def ring(s: State) -> list[Worker]:
 
 
 def entitled(s: State) -> list[Worker]:
-    """Members, and those that wait at the barrier with a former round's state."""
+    """Members, and workers that wait at the barrier with an earlier round's state."""
     found = map(s.workers.get, [seat.uid for seat in (*s.rounds.record.ring, *s.rounds.record.holding)])
     return [w for w in found if w is not None and w.alive and not w.fallen]
 
 
 def planned(s: State) -> set[Uid]:
-    """Members of the round that is decided, and not at the API server yet."""
+    """Members of the round that is decided but not yet stored in the API server."""
     planned = s.rounds.transition and s.rounds.transition.planned
     return {seat.uid for seat in planned.ring} if planned else set()
 
@@ -50,33 +50,33 @@ def newcomers(s: State) -> list[Worker]:
 
 
 def lasting(s: State) -> list[Worker]:
-    """Those that count: neither on their way out nor to be replaced."""
+    """Workers that count: neither leaving nor being replaced."""
     people = (*entitled(s), *newcomers(s))
     return [w for w in people if not w.going and w.node not in s.doomed and w.uid != s.straggler.uid]
 
 
 def ready(s: State) -> list[Worker]:
-    """Newcomers that are warm, at the barrier."""
+    """Newcomers that have warmed up and are at the barrier."""
     return [w for w in newcomers(s) if w.arrival and w.frozen_at is None]
 
 
 def has_state(w: Worker) -> bool:
-    """It trained, and what it learnt is alive in it: no newcomer, not even one that a round was told of, no process
-    that was started again, and nobody whose round failed before anything was committed.
+    """It has trained and still holds the result. This excludes newcomers, even if a round lists them, restarted
+    processes, and workers whose round failed before the first commit.
     """
     return w.knows if w.arrival is None else position(w) >= 0
 
 
 def holders(s: State) -> list[Worker]:
-    """Those in whose memory the training lives."""
+    """Workers that hold the training state in memory."""
     return [w for w in entitled(s) if has_state(w)]
 
 
 def position(w: Worker) -> int:
-    """The step of the state that a worker at the barrier has; −1 without one.
+    """The step of the state of a worker at the barrier; −1 without a state.
 
-    A failed round left that of the last commit. At step 0 nobody has anything that others could not have as well: what
-    a script begins with may differ from process to process, and no synchronisation has made it one.
+    A failed round leaves the state of the last commit. At step 0 a worker has no state that others lack: the initial
+    state of a script may differ among processes, and nothing has synchronized it yet.
     """
     if w.arrival is None or w.arrival.why == "newcomer":
         return -1
@@ -85,25 +85,25 @@ def position(w: Worker) -> int:
 
 
 def began_another(w: Worker) -> bool:
-    """It stands before the next training of its script. The state of that is the job's where all do; of a newcomer that
-    fell through the trainings before, because they are done, it is what the script begins with.
+    """It is about to begin the next training of its script. If all are, the job takes over that state. For a newcomer
+    that skipped the finished trainings, it is the script's initial state.
     """
     return w.arrival is not None and (w.arrival.why == "another" or w.arrival.another)
 
 
 def newness(w: Worker) -> tuple[bool, int]:
-    """Of the state that a worker at the barrier has: the higher, the newer."""
+    """Sort key for the state of a worker at the barrier: higher means newer."""
     return position(w) >= 0 and not began_another(w), position(w)
 
 
 def step_s(s: State) -> float:
-    """Median seconds of a step; 0 when nobody has said."""
+    """Median seconds of a step; 0 if none was reported."""
     told = [w.took for w in ring(s) if w.took]
     return statistics.median(told) if told else 0.0
 
 
 def stands(s: State) -> bool:
-    """The round can be, or is being, trained in: none follows it yet, and no member of it is gone or has left it."""
+    """The round can be, or is being, trained in: no transition has begun, and no member is gone or has left it."""
     if s.rounds.transition is not None or not allowed(s):
         return False
     members, record = ring(s), s.rounds.record
@@ -112,13 +112,13 @@ def stands(s: State) -> bool:
 
 
 def trains(w: Worker, record: Round) -> bool:
-    """It says that it trains, and in this round."""
+    """It reports that it trains in this round."""
     return w.in_round == record.number and w.beat is not None and w.beat.phase == WorkerPhase.TRAINING
 
 
 def broken(s: State) -> int:
-    """The round that stands, where the process of one of its members has ended before all were seen to train in it; 0:
-    no such. Silence is no end: who is only given up may still be in it.
+    """The number of the round if a member's process ended before all were seen to train in it, else 0. Silence does not
+    count: a worker declared lost for it may still be in the round.
     """
     if not (s.listed and s.rounds.published) or s.rounds.settled:
         return 0
@@ -127,7 +127,7 @@ def broken(s: State) -> int:
 
 
 def tried(s: State) -> bool:
-    """Somebody was in the round: what it says may not be taken back."""
+    """A member has been in the round, so its assignments cannot be changed."""
     return any(w.in_round >= s.rounds.record.number for w in ring(s)) or s.rounds.settled
 
 
@@ -138,11 +138,11 @@ def allowed(s: State) -> bool:
 
 
 def at_rest(s: State) -> bool:
-    """Nothing happens before it is told, or before its moment (`scaling.due`).
+    """Every further step is caused by an event, or has a deadline (`scaling.due`).
 
-    The job is over or suspended, or no spec of it was ever accepted, and no process of it is left; pods may be: for
-    people to read, or because a finalizer keeps them. One that is deleted before it has a node never gets a process.
-    Else none of its pods has a node, nor is to be deleted once more: they wait for seats, or the API server makes none.
+    Either the job is over, suspended, or without a valid spec so far, and none of its processes is left. Pods may still
+    exist, for users to inspect or because of a finalizer. A pod deleted before it has a node never gets a process.
+    Or none of its pods has a node or a deletion to repeat: they wait to be scheduled, or the API server rejects them.
     """
     people = s.workers.values()
     if s.completion.over is not None or s.spec is None or s.spec.suspend:
@@ -151,27 +151,27 @@ def at_rest(s: State) -> bool:
 
 
 def busy(s: State) -> list[Worker]:
-    """Members at work, and those that leave."""
+    """Members at work, and workers that are leaving."""
     members = {w.uid for w in entitled(s)}
     return [w for w in s.workers.values() if w.alive and (w.uid in members or released(s, w))]
 
 
 def names(workers: Iterable[Worker], most: int = 4) -> str:
-    """Names for people, the rest counted."""
+    """The first names for messages, and the number of the others."""
     listed = [w.name for w in workers]
     rest = f" and {len(listed) - most} more" if len(listed) > most else ""
     return ", ".join(listed[:most]) + rest
 
 
 def epoch(s: State) -> float:
-    """The last one that anybody told of, of a state that is left: in somebody's memory, or in the checkpoint."""
+    """The last reported epoch of a state that still exists, in memory or in a checkpoint."""
     kept = s.rounds.record.ring or s.rounds.record.holding or (s.spec and s.spec.checkpoint.path)
     return max([began_in(s) if kept else 0.0, *(w.beat.epoch for w in ring(s) if w.beat)])
 
 
 def began_in(s: State) -> float:
-    """The epoch that the round began in, as far as is known: of one that loaded a checkpoint its members tell, for that
-    may be older than what was told before. Nobody tells of epoch 0: it is what those say that have not counted yet.
+    """The epoch in which the round began, if known. After loading a checkpoint the members report it, because it may be
+    older than earlier reports. Epoch 0 does not count: workers that have not counted yet report it.
     """
     record = s.rounds.record
     told = [w.beat.epoch for w in ring(s) if w.beat and w.in_round == record.number and w.beat.epoch > 0]
@@ -179,11 +179,11 @@ def began_in(s: State) -> float:
 
 
 def awaited(s: State) -> list[Worker]:
-    """Those with a state that are not at the barrier yet."""
+    """Workers with a state that are not at the barrier yet."""
     return [w for w in entitled(s) if w.arrival is None]
 
 
 def saving(s: State) -> Worker | None:
-    """Who saves to disk before anything else happens."""
+    """The worker that saves to disk before anything else happens."""
     worker = s.workers.get(s.rounds.record.saver or "")
     return worker if worker and worker.alive else None

@@ -1,6 +1,6 @@
-"""The picture that sizing policies get of a job.
+"""The view of a job for sizing policies.
 
-Lives here: the drawing of it. Never here: a policy, or what is done with its answer.
+Lives here: how it is built. Never here: a policy, or the use of its decision.
 """
 
 import math
@@ -13,11 +13,11 @@ from scheduler.elastic.reconciler.job_state import State
 from scheduler.elastic.sizing.job_view import JobView, Stage
 
 TOTAL = "total_samples"
-"""A value with this name is the number of samples of the whole training: `gangwright.total(samples)` reports it."""
+"""Name of the value with the total number of samples of the training, reported by `gangwright.total(samples)`."""
 
 
 def view(s: State, now: float) -> JobView | None:
-    """The job as the policies see it; None when its size is not theirs to say."""
+    """The job as policies see it; None if they do not decide its size."""
     spec = s.spec
     if spec is None or spec.suspend or spec.workers is not None:
         return None
@@ -51,8 +51,8 @@ def view(s: State, now: float) -> JobView | None:
 
 
 def _batch(s: State, spec: Spec, place: int) -> tuple[int | None, int | None]:
-    """What one worker takes of a step in this phase, and all together at the most; nothing where the script keeps
-    its own.
+    """One worker's samples of a step in this phase, and the maximum of all together; None if the script keeps its own
+    batch.
     """
     if throughput.keeps_its_batch(s):
         return None, None
@@ -61,20 +61,20 @@ def _batch(s: State, spec: Spec, place: int) -> tuple[int | None, int | None]:
 
 
 def _epoch(s: State) -> float | None:
-    """Before a job's first round, and before the first after a pause, the last that is known."""
+    """Before a job's first round, and before the first after a pause, the last known epoch."""
     known = selectors.epoch(s)
     return known if known > 0 or (s.rounds.record.ring and not throughput.tells_no_epoch(s)) else None
 
 
 def _stages(s: State, spec: Spec) -> Iterator[Stage]:
-    """Those that state a size, each with the batch that its own rounds will have."""
+    """Entries of the schedule that set a size, each with the batch of its own rounds."""
     for place, one in enumerate(spec.schedule):
         if one.workers is not None:
             yield Stage(one.epoch, one.workers, *_batch(s, spec, place))
 
 
 def _remaining(s: State) -> float | None:
-    """Samples; None where the total is not told, or steps are made and none of their samples is."""
+    """Remaining samples. None: the total is not reported, or steps are made but their samples are not reported."""
     total = s.measured.values.get(TOTAL)
     if total is None or not math.isfinite(total):
         return None

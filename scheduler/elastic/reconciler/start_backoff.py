@@ -1,7 +1,7 @@
-"""What the next start of a worker waits for, and which nodes new workers avoid.
+"""What delays the next start of a worker, and which nodes new workers avoid.
 
-Lives here: failures in a row of each role, and of each node. Never here: which end of a worker is a failure
-(`worker_exits`), or who is started (`scaling`).
+Lives here: consecutive failures of each role and of each node. Never here: which exit of a worker is a failure
+(`worker_exits`), or which workers are started (`scaling`).
 """
 
 import zlib
@@ -16,24 +16,24 @@ from scheduler.errors import shortened
 from scheduler.model.durations import doubled
 
 TOGETHER = 2.0
-"""Seconds in which members are lost that one cause has taken: two beats."""
+"""Seconds within which losses of members are attributed to one cause: two beats."""
 WAITS_FOR: Final = {"core": ("core",), "surplus": ("core", "surplus")}
-"""Role → those whose failures its next start waits for. Without its quorum a job does not train: whatever becomes of
-surplus, a core is not kept waiting for it.
+"""Role → roles whose failures delay its next start. Without its quorum a job does not train, so failures of surplus
+never delay a core.
 """
 ALONE = 5
-"""Failures in a row after which a job does not wait for others: some 15 s, in which a pod that goes may hold a quota."""
+"""Consecutive failures after which a job takes turns with others: about 15 s, while a leaving pod may hold a quota."""
 
 
 def restored(s: State, status: Status, now: float) -> None:
-    """Nodes stay barred; the clock of the master before may have been ahead of this one's."""
+    """Nodes stay excluded. The clock of the previous master may have been ahead of this one's."""
     latest = now + s.limits.bar_most
     s.backoff.barred = {one.node: replace(one, until=min(one.until, latest)) for one in status.barred}
     s.backoff.barred_at = {one.node: now for one in status.barred}
 
 
 def forget(s: State, *, nodes: bool) -> None:
-    """Failures of former workers say nothing of those to come; nodes: nor do those of their nodes."""
+    """Failures of former workers say nothing about new ones; with `nodes`, neither do those of their nodes."""
     s.backoff.roles.clear()
     if nodes:
         s.backoff.barred.clear()
@@ -41,7 +41,7 @@ def forget(s: State, *, nodes: bool) -> None:
 
 
 def reworded(s: State, node: str, before: tuple[str, str], after: tuple[str, str]) -> None:
-    """A failure is told in better words. before, after: of the node, and of the role."""
+    """Replace the text of a failure by a better one. before, after: the texts for the node, and for the role."""
     bar = s.backoff.barred.get(node)
     if bar is not None and bar.why == shortened(before[0]):
         s.backoff.barred[node] = replace(bar, why=shortened(after[0]))
@@ -51,10 +51,10 @@ def reworded(s: State, node: str, before: tuple[str, str], after: tuple[str, str
 
 
 def failed_again(s: State, role: str, why: str, now: float, *, pause: bool = True, crowd: int = 0) -> None:
-    """The next start of this role waits: not after the first failure in a row, then one second, doubled by each further
-    one. In a crowd, of so many jobs of the namespace, one that has failed for a while waits for its turn.
+    """Delay the next start of this role: not after the first consecutive failure, then one second, doubled each time.
+    In a crowd of that many failing jobs of the namespace, a job that has failed for a while takes turns with them.
 
-    Those that fail together are one, however many they are: who fails before the next start is no failure of that.
+    Simultaneous failures count once: a worker that fails before the next start says nothing about that start.
     """
     former = s.backoff.roles.get(role, Backoff())
     if now < former.until or (not pause and now - former.failed_at < TOGETHER):
@@ -64,22 +64,22 @@ def failed_again(s: State, role: str, why: str, now: float, *, pause: bool = Tru
         usual = doubled(1.0, failures - 2, s.limits.backoff_most)
         turn = crowd * s.limits.backoff_each
         crowded = failures > ALONE and turn > s.limits.backoff_most
-        # From 0.5 to 1.5, by the job's name: many that were refused together are not tried together again.
+        # A factor from 0.5 to 1.5, from the job's name: starts that were rejected together are not retried together.
         apart = 0.5 + zlib.crc32(s.key.encode()) / 2**32
         until = now + (turn * apart if crowded else usual)
     s.backoff.roles[role] = Backoff(failures, now, until, why)
 
 
 def waited_for(s: State, role: str, now: float) -> Backoff | None:
-    """The failures that a start of this role has to wait for; None: it may be made."""
+    """The failures that delay a start of this role; None: it may start."""
     last = max((s.backoff.roles.get(one, Backoff()) for one in WAITS_FOR[role]), key=lambda one: one.until)
     return last if now < last.until else None
 
 
 def strike(s: State, node: str, why: str, now: float, *, at_once: bool) -> None:
-    """A failure of this node: it is avoided at once, or from the second on.
+    """Count a failure of this node: it is avoided at once, or from the second failure on.
 
-    Workers of it that fail together are one, however many they are; the gravest says how long it is avoided.
+    Simultaneous failures of its workers count once; the gravest determines how long it is avoided.
     """
     since = now - s.backoff.barred_at.get(node, now)
     former = s.backoff.barred.get(node) if since < s.limits.forgiven else None
@@ -96,13 +96,13 @@ def strike(s: State, node: str, why: str, now: float, *, at_once: bool) -> None:
 
 
 def avoided(s: State, now: float) -> tuple[str, ...]:
-    """Nodes that new workers had better not go to."""
+    """Nodes that new workers should avoid."""
     barred = {one.node for one in s.backoff.barred.values() if one.until > now}
     return tuple(sorted(barred | set(s.doomed)))
 
 
 def forgive(s: State, now: float) -> None:
-    """What is long ago is forgotten: nodes, so that memory stays small, and failures, which are in a row no more."""
+    """Forget old failures: of nodes, to bound memory, and of roles, when they are no longer consecutive."""
     for role, former in list(s.backoff.roles.items()):
         if _steady(s, role, former, now):
             del s.backoff.roles[role]
@@ -112,7 +112,7 @@ def forgive(s: State, now: float) -> None:
 
 
 def _steady(s: State, role: str, former: Backoff, now: float) -> bool:
-    """The job trains, nobody of the role is on the way who may fail, and so it was for a while."""
+    """The job has trained for a while, and no worker of the role is starting that may fail."""
     trains = bool(s.rounds.record.ring) and s.rounds.settled and s.rounds.transition is None
     asked = any(start.role == role for start in s.sizing.starts.values())
     coming = asked or any(w.role == role and w.seated and w.arrival is None for w in selectors.newcomers(s))

@@ -1,7 +1,7 @@
-"""What people are told of a job: phase, conditions, members, and in a sentence what it waits for.
+"""The status of a job for users: phase, conditions, members, and a sentence about what it waits for.
 
-Lives here: the status, read off the facts, and the table of phases. Never here: anything that the job's life depends
-on, except that a restarted master reads `assignment`, `barred` and `restarts` back from it.
+Lives here: the status, derived from the state, and the table of phases. Never here: anything that a job depends on,
+except that a restarted master reads `assignment`, `barred` and `restarts` back from it.
 """
 
 from collections.abc import Callable
@@ -42,71 +42,74 @@ TABLE: Final[tuple[tuple[Phase, Callable[[State], bool]], ...]] = (
 
 
 def _seated(s: State) -> bool:
-    """The quorum has its seats."""
+    """The quorum is assigned to nodes."""
     least = s.spec.min_workers if s.spec else 1
     return sum(w.seated for w in (*selectors.entitled(s), *selectors.newcomers(s))) >= least
 
 
 def phase(s: State) -> Phase:
-    """The first phase of the table whose condition holds; an end is without end."""
+    """The first phase of the table whose condition holds; an end is final."""
     if s.completion.over:
         return Phase(s.completion.over[0])
     return next(name for name, holds in TABLE if holds(s))
 
 
 def reason(s: State, now: float) -> str:
-    """Who or what is being waited for; else why the job has the size it has."""
+    """What the job waits for; otherwise why it has its size."""
     if s.completion.over:
         return s.completion.over[2]
     if s.problems:
-        return "the spec cannot be read: " + "; ".join(map(str, s.problems))
+        return "Invalid spec: " + "; ".join(map(str, s.problems))
     if not s.listed:
-        return "the master has started, and reads which workers there are"
+        return "The master is starting and listing workers"
     want, by, why = scaling.said(s)
-    wanted = f"{want} wanted by {by}" + (f": {why}" if why else "") if by else ""
+    wanted = f"{want} workers wanted by {by}" + (f": {why}" if why else "") if by else ""
     said = waiting(s, now) or wanted
     return "; ".join(part for part in (_unseen(s), said) if part)
 
 
 def _unseen(s: State) -> str:
-    return f"{s.blind}: no worker is started, and none taken for not made, until it does" if s.blind else ""
+    return f"{s.blind}; no workers are started until the pod watch recovers" if s.blind else ""
 
 
 def waiting(s: State, now: float) -> str:
-    """Who or what is being waited for; empty when nothing is."""
+    """What the job waits for; empty if it does not wait."""
     saver = selectors.saving(s)
     if saver:
-        return f"{saver.name} saves the state to disk"
+        return f"{saver.name} is saving a checkpoint"
     if s.saving.error and _suspended(s) and s.rounds.record.holding:
         keep = ", ".join(seat.name for seat in s.rounds.record.holding)
-        return f"the state was not saved, {keep} keep it until the job goes on or is suspended anew: {s.saving.error}"
+        return (
+            f"Checkpoint failed; state kept in memory by {keep} until the job is resumed or suspended again: "
+            f"{s.saving.error}"
+        )
     if s.exits.finishing_at is not None:
-        return f"the training has come to its end; {selectors.names(selectors.busy(s))} still at work"
+        return f"Training finished; still running: {selectors.names(selectors.busy(s))}"
     if s.rounds.transition:
-        moving = f"round {s.rounds.transition.number} ({s.rounds.transition.cause})"
+        moving = f"Round {s.rounds.transition.number} ({s.rounds.transition.cause})"
         if s.rounds.transition.planned:
             return f"{moving} is being written to the API server"
-        return f"{moving} waits for {selectors.names(selectors.awaited(s))} at the barrier"
+        return f"{moving} is waiting at the barrier for {selectors.names(selectors.awaited(s))}"
     p = picture(s, now)
     found = cause(p)
     late = waits(p) if found and not found.urgent else ""
     if found and late:
-        return f"a change ({found.name}) waits: {late}"
+        return f"Next round ({found.name}) delayed: {late}"
     if resting(p):
         failed = s.rounds.fruitless + 1
-        return f"{failed} rounds have failed without a commit since step {s.rounds.record.step}: the next one waits"
+        return f"{failed} rounds failed without a commit since step {s.rounds.record.step}; the next one is delayed"
     return _starting(s, now)
 
 
 def _starting(s: State, now: float) -> str:
-    """Newcomers, and those that may not be started yet."""
+    """Newcomers, and starts that are delayed."""
     lead, fresh = "", selectors.newcomers(s)
     if not s.rounds.record.ring and s.spec and not s.spec.suspend:
         have = len(selectors.holders(s)) + len(selectors.ready(s))
-        lead = f"{have} of {s.spec.min_workers} workers of the quorum are ready; "
+        lead = f"{have} of {s.spec.min_workers} quorum workers ready; "
     gated = selectors.names(w for w in fresh if not w.seated)
     coming = selectors.names(w for w in fresh if w.seated and not w.arrival)
-    parts = (gated and f"{gated} wait for seats", coming and f"{coming} are starting", _refused(s, now))
+    parts = (gated and f"{gated} waiting to be scheduled", coming and f"{coming} starting", _refused(s, now))
     return lead + "; ".join(part for part in parts if part)
 
 
@@ -115,19 +118,19 @@ def _refused(s: State, now: float) -> str:
     said = []
     for one in dict.fromkeys(waits.values()):
         roles = " and ".join(role for role in waits if waits[role] is one)
-        # On the clock: the seconds that are left would be another text at every look.
+        # A clock time: remaining seconds would change the text at every look.
         at = f"{datetime.fromtimestamp(one.until, UTC):%H:%M:%S} UTC"
-        after = f"after {one.failures} failures in a row: {one.why}"
-        said.append(f"the next start of {roles} is at {at}, {after}")
+        after = f"after {one.failures} consecutive failures: {one.why}"
+        said.append(f"next start of {roles} at {at}, {after}")
     return "; ".join(said) or (s.sizing.refusal if s.sizing.starts else "")
 
 
 def status(s: State, now: float) -> Status:
-    """All of it. In a job that is over nobody trains, whoever is in its last round."""
+    """The whole status. No member of a finished job trains, even if its last round lists some."""
     planned = s.rounds.transition and s.rounds.transition.planned
-    record = planned or s.rounds.record  # the one that is being written to the API server, or stands there
+    record = planned or s.rounds.record  # the round being written to the API server, or the one stored there
     ring = () if s.completion.over else record.ring
-    # Every worker: those of the round by rank, then the others by age.
+    # All workers: those of the round by rank, then the others by age.
     ranks = {seat.uid: rank for rank, seat in enumerate(record.ring)}
     people = sorted(s.workers.values(), key=lambda w: (ranks.get(w.uid, len(ranks)), w.since, w.uid))
     rate = s.measured.rate
@@ -141,7 +144,7 @@ def status(s: State, now: float) -> Status:
         wanted=s.sizing.want,
         wanted_by=s.sizing.wanted_by,
         members=tuple(_member(w, ranks) for w in people),
-        # Four digits: it is a mean of a few steps, and `kubectl get` prints a number as it is.
+        # Four digits: it is a mean of a few steps, and `kubectl get` prints the number as it is.
         samples_per_second=float(f"{rate:.4g}") if ring and rate is not None else None,
         batch=_batch(s, record) if ring else None,
         last_resize=s.rounds.last_resize,
@@ -187,7 +190,7 @@ def _next(s: State, now: float) -> Next | None:
     waits = scaling.delayed(s, now)
     if waits:
         role = min(waits, key=lambda one: waits[one].until)
-        return Next(at=waits[role].until, reason=f"the next start of {role}, after failures")
+        return Next(at=waits[role].until, reason=f"next start of {role} after failures")
     if s.spec is None or s.completion.over:
         return None
     place = s.spec.stage(selectors.epoch(s)) + 1
@@ -198,17 +201,17 @@ def _next(s: State, now: float) -> Next | None:
 
 
 def _stale(s: State) -> str:
-    """Members that go by a rank or size that is not theirs any more, and where their script asked for it."""
+    """Members that use an outdated rank or size, and where their script read it."""
     told = [(w, w.beat.stale) for w in selectors.ring(s) if w.beat and w.beat.stale]
     if not told or s.completion.over:
         return ""
-    where = f"another rank or size than the round's, asked for at {told[0][1]}"
-    remedy = "ask in the training function, or register a reset callback"
-    return f"{selectors.names(w for w, _ in told)} set up for {where}: {remedy}"
+    where = f"a different rank or size than the round's, read at {told[0][1]}"
+    remedy = "Read it in the training function, or register a reset callback"
+    return f"{selectors.names(w for w, _ in told)} set up with {where}. {remedy}"
 
 
 def _epoch_told(s: State) -> dict[str, template_revision.Fact]:
-    """Nothing where the schedule asks for no epoch, or what the script tells is not known."""
+    """Empty if the schedule uses no epoch, or the script's reports are unknown."""
     schedule = s.spec.schedule if s.spec and s.measured.uses is not None and not s.completion.over else ()
     later = next((place for place, one in enumerate(schedule) if one.epoch > 0), None)
     if later is None:
@@ -216,14 +219,14 @@ def _epoch_told(s: State) -> dict[str, template_revision.Fact]:
     if not throughput.tells_no_epoch(s):
         return {"EpochReported": (True, "EpochsReported", "")}
     message = (
-        f"schedule[{later}] begins with epoch {schedule[later].epoch:g}, and the script tells of no epoch: "
-        "call gangwright.epoch(done), or take the samples from gangwright.shard()"
+        f"schedule[{later}] begins at epoch {schedule[later].epoch:g}, but the script reports no epoch. "
+        "Call gangwright.epoch(done), or take the samples from gangwright.shard()"
     )
     return {"EpochReported": (False, "NoEpochReported", message)}
 
 
 def _facts(s: State) -> dict[str, template_revision.Fact]:
-    """Condition → whether it holds, reason, message."""
+    """Condition → status, reason, message."""
     now_phase, stale, moving = phase(s), _stale(s), s.rounds.transition
     failed, unheard = s.saving.error, s.health.unheard
     _, ended_by, ended = s.completion.over or ("", now_phase.value, "")
@@ -250,14 +253,12 @@ def _facts(s: State) -> dict[str, template_revision.Fact]:
 
 
 def restored(s: State, status: Status) -> None:
-    """The time of a condition is that of its last change, whichever master saw it."""
+    """Restore the conditions: each keeps the time of its last change, even if another master set it."""
     s.conditions = {one.type: one for one in status.conditions}
 
 
 def turn(s: State, now: float) -> None:
-    """Conditions as they are now; the time of one is that of its last change. What is not known any more is not
-    said.
-    """
+    """Update the conditions; each has the time of its last change. Conditions that are no longer known are removed."""
     facts = _facts(s)
     if s.spec is not None:
         s.conditions = {name: one for name, one in s.conditions.items() if name in facts}

@@ -1,9 +1,9 @@
-"""Members that hold the others up: each step takes as long as its slowest worker.
+"""Members that slow the others down: each step takes as long as its slowest worker.
 
 Compute time without the collective is compared, since with it all ranks take equally long. Rule and figures: the
 autoscaling code of "Elastic distributed training with fast resource changes" (MLSys'20), which uses the fraction of the
-median throughput. Lives here: who is one, one at a time. Never here: the swap itself: a straggler does not count for
-what is wanted (`scaling`), and is the first to make way when somebody warm can take its place (`rank_assignment`).
+median throughput. Lives here: detection, one straggler at a time. Never here: the swap. A straggler does not count as
+wanted (`scaling`), and is the first to be replaced when a warm worker can take its place (`rank_assignment`).
 """
 
 import statistics
@@ -14,11 +14,11 @@ from scheduler.elastic.reconciler.job_state import State
 from scheduler.elastic.reconciler.worker import Worker
 
 LEAST = 10
-"""Samples before an average says anything: 1 / weight."""
+"""Samples before an average is usable: 1 / weight."""
 
 
 def look(s: State, now: float) -> None:
-    """Mark the slowest straggler; forget one that has gone, has caught up, or for whom there was no replacement."""
+    """Mark the slowest straggler; unmark one that is gone, has caught up, or for which there was no replacement."""
     fractions = _fractions(s)
     if s.straggler.uid is not None:
         _look_again(s, fractions, now)
@@ -42,9 +42,7 @@ def _look_again(s: State, fractions: dict[str, float], now: float) -> None:
 
 
 def _fractions(s: State) -> dict[str, float]:
-    """Throughput of each member that was measured, as a fraction of the median; 1 for one who costs the others no
-    time.
-    """
+    """Throughput of each measured member as a fraction of the median; 1 for members that cost the others no time."""
     if not any(w.compute_samples >= LEAST for w in selectors.ring(s)):
         return {}
     parts = _parts(s)
@@ -63,8 +61,8 @@ def _fractions(s: State) -> dict[str, float]:
 
 
 def _parts(s: State) -> dict[str, int]:
-    """What each member takes of a step: parts that are dealt unevenly are no difference of speed, and who takes nothing
-    has none. All alike where the script deals.
+    """Each member's share of a step: unequal shares do not mean different speeds, and a member without a share has no
+    speed. All are equal if the script distributes the samples.
     """
     record, ours = s.rounds.record, throughput.BATCH in (s.measured.uses or ())
     dealt = [round_plan.batch(record, rank) if ours else None for rank in range(len(record.ring))]
@@ -72,8 +70,8 @@ def _parts(s: State) -> dict[str, int]:
 
 
 def _delays(s: State, worker: Worker, usual: float) -> bool:
-    """The others wait for it, for a part of the step that matters. usual: seconds that its part takes at the speed of
-    the median, or what the others take, if that is more: a small part has its constant share as well.
+    """The others wait for it, for a significant part of the step. usual: seconds that its share takes at the median
+    speed, or what the others take if that is longer, because a small share has its constant part as well.
     """
     behind = (worker.compute or 0.0) - usual
     return worker.pace is None or behind >= s.limits.straggler_delay * worker.pace

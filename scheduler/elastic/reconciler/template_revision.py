@@ -1,10 +1,10 @@
-"""The template that workers are made from: one for a whole gang.
+"""The template for workers: one for a whole gang.
 
-Lives here: what an edit of `spec.template` means while a gang has the job, and when it is taken. Never here: how a pod
-is made of a template (`controller.pod_template`). Members of one ring train one program, so whatever joins a gang is made from
-the template that the gang was started with. An edited one is taken when the whole gang is started again. A newcomer of the
-former one goes then, also one that is seen later: its number tells. One limit: of a job that has no status yet, an edit
-while no master runs is not known for one.
+Lives here: the effect of editing `spec.template` while a gang runs, and when the edit is applied. Never here: how a pod
+is built from a template (`controller.pod_template`). Members of one ring train one program, so every worker that joins
+a gang is created from the template with which the gang was started. An edit is applied when the whole gang restarts.
+Newcomers from the former template are then removed, by their number, even if they are seen later. One limit: for a job
+without a status, an edit made while no master runs is not recognized as one.
 """
 
 from typing import Any, TypeAlias
@@ -20,15 +20,15 @@ from scheduler.elastic.reconciler.job_state import State
 from scheduler.errors import shortened
 
 Fact: TypeAlias = tuple[bool, str, str]
-"""Of a condition: whether it holds, reason, message."""
+"""Status, reason and message of a condition."""
 
 CHANGED = "TemplateChanged"
-"""The condition, and the event, that say that an edit waits."""
-LONG = "The former template is too long to be kept: after a restart of the master, workers are made from the edited one."
+"""Condition type and event reason for an edit that is not applied yet."""
+LONG = "The former template is too long to be stored; after a restart of the master the edited one is used."
 
 
 def restored(s: State, event: Restored) -> None:
-    """The template that the gang was started with; the spec's may be another by now."""
+    """Restore the gang's template; the one in the spec may differ by now."""
     s.template.current = event.template
     if event.status is not None:
         s.template.retired = event.status.retired
@@ -38,7 +38,7 @@ def restored(s: State, event: Restored) -> None:
 
 
 def seen(s: State, wanted: dict[str, Any]) -> None:
-    """The spec's template is in force where none was, and where it says the same; else it is an edit."""
+    """Use the spec's template if there is none or it is the same; otherwise it is an edit."""
     if s.template.current is None or not differing(s.template.current, wanted):
         s.template.current, s.template.edited = wanted, None
     elif s.template.edited is None or differing(s.template.edited, wanted):
@@ -46,7 +46,7 @@ def seen(s: State, wanted: dict[str, Any]) -> None:
 
 
 def look(s: State, now: float) -> None:
-    """Take an edit, or tell of it; and let no newcomer begin that was made from a former template."""
+    """Apply an edit, or report it; remove newcomers that were created from a former template."""
     if s.completion.over or s.exits.finishing_at is not None:
         return
     if s.template.edited is not None:
@@ -57,31 +57,31 @@ def look(s: State, now: float) -> None:
             s.template.told = True
     for worker in selectors.newcomers(s):
         if s.template.retired is not None and worker.number <= s.template.retired:
-            scaling.dismiss(s, worker, "it was made before spec.template was edited", now)
+            scaling.dismiss(s, worker, "it was created before spec.template was edited", now)
 
 
 def whole(s: State) -> Spec | None:
-    """The spec with the template in force."""
+    """The spec with the template in use."""
     if s.spec is None or s.template.current is None:
         return s.spec
     return replace(s.spec, template=s.template.current)
 
 
 def kept_former(s: State) -> dict[str, Any] | None:
-    """The template in force, for the status, while an edit waits; None where it is too long for that, too."""
+    """The template in use, for the status, while an edit is pending; None if it is too long for that as well."""
     waits = s.template.edited is not None and not s.completion.over
     return copied(s.template.current) if waits else None
 
 
 def fact(s: State) -> Fact:
-    """The condition that an edit waits."""
+    """The condition for a pending edit."""
     if s.template.edited is None or s.completion.over:
         return False, s.completion.over[0] if s.completion.over else "None", ""
     return True, "PendingRestart", _said(s)
 
 
 def differing(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
-    """Paths of the fields that differ, such as `spec.containers`. One that is too deep to be compared differs in none."""
+    """Paths of the fields that differ, for example `spec.containers`; none if a template is nested too deeply."""
     try:
         here, there = _fields(without_nulls(one)), _fields(without_nulls(other))
         return sorted(path for path in here | there if here.get(path) != there.get(path))
@@ -90,7 +90,7 @@ def differing(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
 
 
 def _fields(template: dict[str, Any]) -> dict[str, Any]:
-    """Path → value, two names deep."""
+    """Path → value, two levels deep."""
     found: dict[str, Any] = {}
     for part, value in template.items():
         below = isinstance(value, dict)
@@ -103,26 +103,26 @@ def _names(s: State) -> str:
 
 
 def _said(s: State) -> str:
-    """What was edited, what follows, and what can be done."""
+    """What was edited, the effect, and what you can do."""
     said = [
         f"spec.template was edited: {_names(s)}.",
-        "Workers are made from the template that the gang was started with, until the whole gang is started again.",
-        "To have the edit at once, suspend the job and let it go on.",
+        "Workers use the template with which the gang was started until the whole gang restarts.",
+        "To apply the edit now, suspend and resume the job.",
     ]
     if s.spec is not None and not s.spec.checkpoint.path:
-        said.append("Without spec.checkpoint.path the training then begins from its start.")
+        said.append("Without spec.checkpoint.path, training then restarts from the beginning.")
     if kept_former(s) is None:
         said.append(LONG)
     return " ".join(said)
 
 
 def _take(s: State, edited: dict[str, Any]) -> None:
-    """From now on. Failures of workers that were made from the former one say nothing of those to come."""
-    said = f"workers are made from the edited spec.template, which differs in {_names(s)}"
+    """Apply the edit. Failures of workers from the former template say nothing about new ones."""
+    said = f"Workers are created from the edited spec.template, which differs in {_names(s)}"
     s.template.current, s.template.edited = edited, None
     s.template.retired = s.sizing.counter
     scaling.cancel(s)
     worker_exits.forget(s)
-    # The nodes of a gang that was lost just now may have been the reason.
+    # The nodes of a gang that was just lost may have been the cause.
     start_backoff.forget(s, nodes=not (s.rounds.record.ring or s.rounds.record.holding))
     s.do(Tell("Normal", "TemplateApplied", said))

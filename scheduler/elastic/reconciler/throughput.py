@@ -1,8 +1,8 @@
-"""What is measured from beats: throughput by size, the pause of a resize, compute times, epochs; and what scripts call.
+"""Measurements from beats: throughput by size, pause of a resize, compute times, epochs, and the script's API calls.
 
-Lives here: arithmetic on beats. Never here: what is done about a slow worker (`stragglers`) or with a throughput (the
-policies). Our small API itself is `runtime.script_api`: an unmodified script calls nothing of it, so it leaves aside what the
-spec says of batch and rate. Before a step was made nothing is claimed of that, nor of a job whose agents do not say.
+Lives here: arithmetic on beats. Never here: the reaction to a slow worker (`stragglers`) or to a throughput (the
+policies). The API itself is `runtime.script_api`. An unmodified script calls none of it, so it ignores what the spec
+says about batch and rate. Nothing is assumed about that before the first step, or if agents do not report it.
 """
 
 from scheduler.elastic.job.status import Resize, Round, Status, WorkerPhase
@@ -13,60 +13,60 @@ from scheduler.elastic.reconciler.job_state import Mark, State
 from scheduler.elastic.reconciler.worker import Worker
 
 WINDOW = 0.9
-"""Seconds of one measurement at least: most beats of a round that is new."""
+"""Minimum seconds of one measurement: most beats of a new round."""
 LEAST = 0.001
-"""Seconds that the steps of one measurement take together at least; who says less is mistaken."""
+"""Minimum seconds that the steps of one measurement take together; smaller reports are wrong."""
 IDLE = "idle_s"
-"""A value with this name is the member's own measure of its last pause, up to the end of the first step after it; finer
-than beats can tell."""
+"""Name of the value with a member's own measurement of its last pause, up to the end of the first step after it. It is
+more precise than beats."""
 DISTURBED = {"WorkerLost", "CollectiveFailed", "QuorumReached"}
-"""Causes of a change whose pause says nothing of what one costs that is decided: it lasts until a silent peer is given
-up, or until there is room again for the quorum."""
+"""Causes of a change whose pause does not predict the cost of a planned one: it lasts until a silent peer is declared
+lost, or until there is free capacity for the quorum."""
 VALUES = 64
-"""Values of a script that are kept."""
+"""Number of script values to keep."""
 BATCH = "batch"
 """The script asked for its batch: `gangwright.batch()` or `gangwright.shard()`."""
 RATE = "rate"
-"""It asked for the factor of its learning rate: `gangwright.lr_scale()`."""
+"""The script asked for the factor of its learning rate: `gangwright.lr_scale()`."""
 EPOCH = "epoch"
-"""It tells the epoch: `gangwright.epoch(done)`, or its position within what it gave to `gangwright.shard()`."""
+"""The script reports the epoch: `gangwright.epoch(done)`, or its position in `gangwright.shard()`."""
 
 
 def restored(s: State, status: Status) -> None:
-    """What the script reported, and what it was seen to call."""
+    """Restore what the script reported, and which calls it made."""
     s.measured.values = dict(status.values)
     s.measured.uses = None if status.uses is None else frozenset(status.uses)
 
 
 def taken_over(s: State, record: Round) -> tuple[int | None, float | None]:
-    """The global batch and the rate's factor of this round, each where the script takes it over."""
+    """The global batch and the rate's factor of this round, each if the script uses it."""
     uses = s.measured.uses or frozenset()
     return record.global_batch if BATCH in uses else None, record.lr_scale if RATE in uses else None
 
 
 def keeps_its_batch(s: State) -> bool:
-    """Steps were made, and no batch was asked for with them."""
+    """Steps were made without asking for a batch."""
     return s.measured.uses is not None and BATCH not in s.measured.uses
 
 
 def tells_no_epoch(s: State) -> bool:
-    """Steps were made, and no epoch was told with them."""
+    """Steps were made without reporting an epoch."""
     uses = s.measured.uses
     return uses is not None and EPOCH not in uses and selectors.epoch(s) <= 0
 
 
 def warmed(s: State, seconds: float) -> None:
-    """A newcomer took so long from its seat until READY."""
+    """A newcomer took this long from its assignment to a node until READY."""
     s.measured.warm = seconds
 
 
 def taken(s: State, worker: Worker, beat: Beat, now: float) -> None:
-    """One beat of a member that trains in the present round."""
+    """Record a beat of a member that trains in the current round."""
     if beat.round != s.rounds.record.number or not s.rounds.published:
         return
     if beat.phase != WorkerPhase.TRAINING or not s.rounds.record.ring:
         return
-    stepped = beat.step > s.rounds.record.step  # before its first step a beat tells of the last ones before
+    stepped = beat.step > s.rounds.record.step  # until then a beat reports the steps before the round
     if stepped and s.measured.resumed_at is None:
         s.measured.resumed_at = now
     if stepped and beat.compute_s:
@@ -86,18 +86,18 @@ def taken(s: State, worker: Worker, beat: Beat, now: float) -> None:
 
 
 def _uses(s: State, uses: frozenset[str]) -> None:
-    """What its script was seen to call by now. What it leaves aside is told once, after the first step."""
+    """Record the calls made so far. What the script does not call is reported once, after the first step."""
     first, s.measured.uses = s.measured.uses is None, uses
     aside = {"gangwright.batch() or gangwright.shard()": BATCH, "gangwright.lr_scale()": RATE}
     missing = [calls for calls, word in aside.items() if word not in uses]
     if first and missing and s.rounds.record.per_worker is not None:
-        said = f"the script does not call {' nor '.join(missing)}: it keeps its own, and spec.batch is not applied to that"
+        said = f"The script does not call {' nor '.join(missing)}, so it keeps its own and spec.batch is not applied"
         s.do(Tell("Normal", "BatchNotApplied", said))
 
 
 def begun(s: State, former: Round) -> None:
-    """In a round that deals out a step otherwise, averages begin again: those of members would still hold what they took
-    for their former part, and those of newcomers would not.
+    """Reset the averages if the round distributes a step differently. Those of members would still include their former
+    share, and those of newcomers would not.
     """
     s.measured.resumed_at = None
     if _dealt(former) == _dealt(s.rounds.record):
@@ -108,7 +108,7 @@ def begun(s: State, former: Round) -> None:
 
 
 def _dealt(record: Round) -> tuple[object, ...]:
-    """By what a step is dealt out among the members."""
+    """What determines the members' shares of a step."""
     return len(record.ring), record.batch_mode, record.global_batch, record.per_worker
 
 
@@ -117,15 +117,13 @@ def _averaged(s: State, old: float | None, seconds: float) -> float:
 
 
 def _rate(s: State, beat: Beat, now: float) -> None:
-    """Samples per second; of a script that tells of none, batches: each worker takes one in a step, and keeps its
-    size.
-    """
+    """Samples per second. If a script reports none, batches: each worker takes one per step, and keeps its size."""
     mark = s.measured.mark
     if mark is None or mark.round != beat.round or beat.samples < mark.samples:
         s.measured.mark = Mark(beat.round, now, beat.samples, beat.step, beat.step)
         return
-    # The steps since the last beat count with the time that the worker took. Beats come every second or so: by their
-    # times alone a step of 1.5 s would take one second or two.
+    # Steps since the last beat count with the time reported by the worker. Beats come about every second: by their
+    # times alone, a step of 1.5 s would take one second or two.
     steps = beat.step - mark.last
     if steps > 0:
         known = beat.step_s is not None and mark.seconds is not None
@@ -152,24 +150,24 @@ def _epoch(s: State, beat: Beat, now: float) -> None:
 
 
 def price(change: Resize | None, former: float | None) -> float | None:
-    """Seconds without a step that a change of the round costs: as this one did, unless it says nothing of others."""
+    """Seconds without a step that a change of the round costs: as long as this one, if it is representative."""
     if change is None or change.idle_seconds is None or change.cause in DISTURBED:
         return former
     return change.idle_seconds
 
 
 def cost(s: State) -> float | None:
-    """Seconds of training that a change of the round costs: its pause lasts up to the end of a step, and such a step
-    would have been made all the same. None: none was measured.
+    """Seconds of training that a change of the round costs. Its pause includes one step, which would have been made
+    anyway. None: not measured.
     """
     return None if s.rounds.price is None else max(0.0, s.rounds.price - selectors.step_s(s))
 
 
 def idle(s: State) -> float | None:
-    """Seconds without a step in the last change of the round; None when nobody trained before, and where the master
-    came in the middle of it and rank 0 does not say.
+    """Seconds without a step in the last change of the round. None: there was no training before, or the master started
+    in the middle of the change and rank 0 does not report it.
 
-    Rank 0 has made its first step of the round: until then it says what the change before cost.
+    Rank 0 has made its first step of the round; until then it reports the cost of the previous change.
     """
     said = [w.beat.values[IDLE] for w in selectors.ring(s)[:1] if w.beat and IDLE in w.beat.values]
     if said:

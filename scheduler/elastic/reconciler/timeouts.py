@@ -1,108 +1,101 @@
-"""How long each wait may take, and what is tried instead: unit, meaning and reason of every figure.
+"""The limit of each wait, with its unit, meaning and reason.
 
-Lives here: figures. Never here: what happens when one is reached (`failure_detection`, `scaling`, `round_transition`).
+Lives here: figures. Never here: what happens when a limit is reached (`failure_detection`, `scaling`,
+`round_transition`).
 """
 
 from msgspec import Struct
 
 
 class Timeouts(Struct, frozen=True, kw_only=True):
-    """Seconds, unless a field says otherwise. The settings of the master may hold others; tests do."""
+    """Seconds, unless a field says otherwise. The settings of the master may override them; tests do."""
 
     silent: float = 5.0
-    """Without a beat, a worker is lost. Beats come every second or so; four missed in a row are no hiccup of a network."""
-    grace: float = 3.0
-    """At the barrier, for one of whom there is no sign while others wait; or five of its steps, if those take
-    longer.
+    """Silence after which a worker is lost. Beats come about every second; four missed in a row are no network hiccup.
     """
+    grace: float = 3.0
+    """Silence that is allowed at the barrier while other members wait; or five of its steps, if those take longer."""
     grace_steps: float = 5.0
     """Steps; see `grace`."""
     hang: float = 600.0
-    """A training process that shows no progress hangs; or ten of its steps, if those take longer. Nothing below detects
-    it: the stall inspector of Horovod 0.28 never fires over gloo. Minutes, for a rank that validates or writes a file
-    between two steps, while the others wait for it in a collective, looks no different."""
+    """Time without progress after which a training process hangs; or ten of its steps, if those take longer. No lower
+    layer detects it: the stall inspector of Horovod 0.28 never fires over gloo. Minutes, because a rank that validates
+    or writes a file between two steps, while the others wait in a collective, looks the same."""
     hang_steps: float = 10.0
     """Steps; see `hang`."""
     first_step: float = 300.0
-    """Instead of `hang` before a worker's first step of a round: tracing and compiling a large model takes minutes."""
+    """Replaces `hang` before a worker's first step of a round: tracing and compiling a large model takes minutes."""
     collective: float = 10.0
-    """After which a collective fails whose peer has vanished (HOROVOD_GLOO_TIMEOUT_SECONDS)."""
+    """Time after which a collective whose peer has vanished fails (HOROVOD_GLOO_TIMEOUT_SECONDS)."""
     start: float = 600.0
-    """From a seat until READY. An image of tens of gigabytes takes minutes to pull."""
+    """From the assignment to a node until READY. An image of tens of gigabytes takes minutes to pull."""
     warm: float = 7200.0
-    """The same for one that is seen to take steps alone: its warm-up lasts to the script's first commit, and some commit
-    once an epoch. A commit every minute is better: so long a newcomer's start takes, and a change waits."""
+    """The same for a worker that takes steps alone: its warm-up lasts until the script's first commit, which may come
+    once an epoch. Commit every minute: until its first commit a newcomer's start, and thus a change, is delayed."""
     trouble: float = 60.0
-    """A container that cannot start for a named reason (its image cannot be pulled): the kubelet has tried a few
-    times by then.
+    """For a container that cannot start for a known reason (its image cannot be pulled). By then the kubelet has tried
+    a few times.
     """
     unseen: float = 90.0
-    """From StartWorker until the pod is seen; after it the pod is taken for not made. A watch that is dead may pass for
-    a quiet one for 70 s, and it is told after another 10 that it does not stand; then nothing follows from what is not
-    seen."""
+    """From StartWorker until the pod is seen; then the pod is assumed not to exist. A dead watch may look like a quiet
+    one for 70 s, and is reported as down after another 10 s. While it is down, unseen pods prove nothing."""
     newcomers: float = 30.0
-    """READY newcomers wait for those that still start; then the round goes on without the late ones. Where their scripts
-    were told of a round with the late ones, they wait up to `start`: they would have to begin again.
+    """READY newcomers wait this long for those still starting; then the round begins without them. If their scripts
+    were told of a round with the late ones, they wait up to `start`, because they would have to restart.
     """
     coalesce: float = 1.0
-    """After a change of what is wanted, until members are interrupted for it, so that one round takes several
-    changes.
-    """
+    """Delay from a change of the wanted size until members are interrupted, so that one round takes several changes."""
     stand: float = 1.5
-    """After a change of how many workers there are to be, until surplus is started for it. A size that is taken back
-    within a second makes no pod then, and a growth takes ten seconds and more in any case.
+    """Delay between a change of the wanted size and the start of surplus. A size that is withdrawn within a second then
+    creates no pod, and growth takes more than ten seconds in any case.
     """
     settle: float = 60.0
-    """After a round was published, for all its members to train, until another change that can wait may interrupt
+    """After a round was published, time for all its members to train before another deferrable change may interrupt
     them.
     """
     doom: float = 60.0
-    """From a node's doom until its workers leave without a replacement; a drain waits longer than a warm start
-    takes.
-    """
+    """From the start of a node's drain until its workers leave without a replacement; longer than a warm start."""
     doom_seat: float = 15.0
-    """The same while no replacement has even a seat: there is no room, and waiting brings none."""
+    """The same while no replacement has a node: there is no free capacity, and waiting does not change that."""
     release: float = 30.0
-    """From its release until a worker's process must have ended; then its pod is deleted. As long after the end of a
-    process its pod must have ended, once the job is over.
+    """From its release until a worker's process must have ended; then its pod is deleted. Once the job is over, also
+    from the end of a process until its pod must have ended.
     """
     save: float = 600.0
-    """The same for the one that saves to disk first, and for members that end after the first of them ended well; those
-    that evaluate, or export what was trained, have an hour (FINISH of the agent's `training_run`)."""
+    """The same for the worker that saves to disk first, and for members that exit after the first one exited with 0.
+    Those that evaluate or export the result have an hour (FINISH of the agent's `training_run`)."""
     again: float = 10.0
-    """Until an effect that shows no result is asked for again."""
+    """Until an effect without a visible result is repeated."""
     straggler: float = 0.8
-    """Fraction of the median throughput of all members below which one is a straggler (MLSys'20 autoscaling code)."""
+    """Fraction of the members' median throughput below which a member is a straggler (MLSys'20 autoscaling code)."""
     straggler_delay: float = 0.05
-    """Fraction of a step that a straggler must cost the others: who computes for a millisecond of a step of a second
-    may be as slow as he likes, and a swap costs a start and a round."""
+    """Fraction of a step that a straggler must cost the others. A worker that computes for a millisecond of a
+    one-second step may be slow, because a swap costs a start and a round."""
     straggler_weight: float = 0.1
-    """Of a new sample in the moving average (as there); so ten samples are needed before it says anything."""
+    """Weight of a new sample in the moving average (same source); so ten samples are needed before it is usable."""
     straggler_pause: float = 300.0
-    """After a replacement that found no room, or that changed nothing, until the next is tried."""
+    """After a replacement that found no free capacity, or that changed nothing, until the next attempt."""
     straggler_seat: float = 60.0
-    """For a straggler's replacement to get a seat."""
+    """Time for a straggler's replacement to be assigned to a node."""
     bar: float = 30.0
-    """That a node is avoided after a failure; doubled by each further one. A kubelet restarts in less."""
+    """Time that a node is avoided after a failure; doubled by each further one. A kubelet restarts faster."""
     bar_most: float = 3600.0
     forgiven: float = 3600.0
-    """After the last failure, a node is like any other."""
+    """Time after the last failure until a node is like any other."""
     backoff_most: float = 300.0
-    """Longest pause between starts of a role that fail in a row, from one second, doubled by each; as the kubelet's
-    CrashLoopBackOff.
+    """Longest pause between consecutive failing starts of a role; starts at one second, doubled each time, as in the
+    kubelet's CrashLoopBackOff.
     """
     backoff_each: float = 2.0
-    """Of pause for each job of the namespace whose pods the API server refuses, where that comes to more than
-    `backoff_most`; half as much for some, and half as much again for others, so that they do not try together. So a
-    namespace makes one such try in about this time, however many jobs it has. Up to 150 notice nothing.
+    """Pause for each job of the namespace whose pods the API server rejects, if the sum exceeds `backoff_most`. It
+    varies by half up and down, so that jobs do not try together. A namespace makes one such attempt in about this time,
+    however many jobs it has. Up to 150 jobs are not affected.
     """
     steady: float = 60.0
-    """Of training, after which starts that fail are no longer in a row, and nodes are not held for nothing. So long a
-    member may also be silent there; or ten of its steps, if those take longer.
+    """Time of training after which failed starts are no longer consecutive, and nodes no longer held without progress.
+    Also the silence that a member may have meanwhile; or ten of its steps, if those take longer.
     """
     in_place: int = 2
-    """Times that one worker's process may be started again inside its pod after a signal killed it; then the pod
-    goes.
-    """
+    """Number of restarts of one worker's process inside its pod after signals killed it; then the pod is deleted."""
     slept: float = 2.0
-    """Later than promised by this, it was the master that slept, not its workers."""
+    """If the rules run this much later than due, the master slept, not its workers."""

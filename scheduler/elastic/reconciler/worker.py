@@ -1,10 +1,10 @@
-"""What is known of one worker, and where it is in its life.
+"""The known facts of one worker, and its phase.
 
     Gated → Starting → WarmingUp → Ready → Training → Leaving
                                      ↑________│ │
-                 process started again          └→ Lost
+                     process restarted          └→ Lost
 
-Lives here: facts, and the state that is read off them. Never here: a rule that compares workers.
+Lives here: facts, and the phase derived from them. Never here: a rule that compares workers.
 """
 
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from scheduler.elastic.job.status import Seat, WorkerPhase
 from scheduler.elastic.reconciler.job_events import Arrived, Beat, Exited, Uid
 
 SAID: Final = frozenset({WorkerPhase.TRAINING, WorkerPhase.READY, WorkerPhase.WARMING_UP})
-"""Phases in which a worker is if it says so."""
+"""Phases that a worker reports itself."""
 
 
 @dataclass(slots=True, eq=False)
 class Worker:
-    """A pod of the job. What decides whether it counts (`alive`, `going`) is changed by its methods alone."""
+    """A pod of the job. Only its methods change whether it counts (`alive`, `going`)."""
 
     uid: Uid
     name: str
@@ -29,64 +29,62 @@ class Worker:
     number: int = 0
     gated: bool = False
     avoids: tuple[str, ...] = ()
-    """Nodes that were barred or doomed when it was made; its pod cannot go there, whatever has become of them."""
+    """Nodes that were excluded or draining when it was created; its pod cannot go there, whatever happened since."""
     deleting: bool = False
     waiting: str = ""
     waiting_since: float = 0.0
     cause: str = ""
-    """Why its pod ended, as Kubernetes says, where that is more than an exit code."""
+    """Why its pod ended, as Kubernetes reports, if that is more than an exit code."""
     explained: bool = False
-    """People were told the cause."""
+    """The cause was reported to users."""
     seated_at: float | None = None
     """When its node became known."""
     beat: Beat | None = None
     beat_at: float = 0.0
-    """When it was last heard of; whatever it sent counts."""
+    """When it was last heard; every message counts."""
     frozen_at: float | None = None
-    """Since when its beats say that its process is stopped."""
+    """Since when its beats report that its process is stopped."""
     committed: int = 0
-    """The step of its last commit, as it said last."""
+    """The step of its last reported commit."""
     arrival: Arrived | None = None
-    """It is at the barrier, and has not been answered."""
+    """It is at the barrier, without an answer so far."""
     arrived_at: float = 0.0
     place: tuple[int, int] | None = None
-    """Rank and size that it has in its round, or has to expect in its first one; None: not known yet."""
+    """Rank and size in its round, or expected in its first one; None: not known yet."""
     placed_at: float = 0.0
     """When that was first known."""
     restarting: bool = False
-    """Its process is being ended to be started again, since its place is not the one that it was told."""
+    """Its process is being killed to be restarted, since its rank or size differs from the announced one."""
     ready_at: float | None = None
-    """When it first was at the barrier as the newcomer it is."""
+    """When it first was at the barrier as a newcomer."""
     compute: float | None = None
     """Moving average of its compute time, seconds."""
     compute_samples: int = 0
     took: float | None = None
-    """Mean seconds of its last steps, as it said last. A beat says nothing of steps where none has ended since the one
-    before.
-    """
+    """Last reported mean seconds of its steps. A beat reports none if no step has ended since the previous beat."""
     pace: float | None = None
-    """Moving average of its whole step, seconds: compute, collective and whatever else it waits for."""
+    """Moving average of its whole step, seconds: compute, collective and every other wait."""
     leaving: str = ""
-    """Why it has to go, of its own or the cluster's will."""
+    """Why it has to leave, by its own decision or the cluster's."""
     stopped: str = ""
-    """Why we had its pod deleted."""
+    """Why the master had its pod deleted."""
     stopped_at: float = 0.0
     released_at: float | None = None
-    """When it was told to shut down in order."""
+    """When it was told to shut down cleanly."""
     knows: bool = True
-    """As a member that is not at the barrier: the training's state is, or was, in it. Not known is yes."""
+    """For a member that is not at the barrier: it has, or had, the training's state. True if unknown."""
     told: int = 0
-    """The newest round that this master told it of."""
+    """The newest round that this master has assigned to it."""
     fallen: bool = False
     """Its process is no longer in the round that lists it."""
     lost: str = ""
-    """Why it does not count any more."""
+    """Why it no longer counts."""
     ended: bool = False
-    """Its process has ended, and is not started again."""
+    """Its process has ended, and is not restarted."""
     pod_ended: bool = False
-    """So have all containers of its pod."""
+    """All containers of its pod have ended as well."""
     well: bool = False
-    """It ended with code 0."""
+    """It exited with code 0."""
     abort: str = ""
     exit: Exited | None = None
     exit_at: float = 0.0
@@ -94,28 +92,28 @@ class Worker:
     """The answer to its last exit."""
     in_place: int = 0
     past: int = 0
-    """Rounds up to this one were those of a process that has ended."""
+    """Rounds up to this one belonged to a process that has ended."""
     attempt: int = 0
     """Restarts of the gang before it was started."""
     alive: bool = True
     """Its process may be in a round, now or later: it is neither lost nor ended."""
     going: bool = False
-    """It cannot be in another round: it leaves, was stopped, or its pod is deleted."""
+    """It cannot be in another round: it is leaving, was stopped, or its pod is being deleted."""
 
     def end(self, *, well: bool = False) -> None:
-        """Its process has ended, and is not started again. well: with code 0."""
+        """Its process has ended, and is not restarted. well: with code 0."""
         self.ended, self.well, self.alive = True, self.well or well, False
 
     def goes_on(self) -> None:
-        """It has not ended after all."""
+        """Its process has not ended after all."""
         self.ended, self.well, self.alive = False, False, not self.lost
 
     def lose(self, why: str) -> None:
-        """It does not count any more."""
+        """It no longer counts."""
         self.lost, self.alive = why, False
 
     def leave(self, why: str) -> None:
-        """It has to go; the first reason stays."""
+        """It has to leave; the first reason stays."""
         self.leaving, self.going = self.leaving or why, True
 
     def stop(self, why: str, now: float) -> None:
@@ -140,17 +138,17 @@ class Worker:
 
     @property
     def in_round(self) -> int:
-        """The round that its beats say it is in."""
+        """The round that its beats report."""
         return self.beat.round if self.beat else 0
 
     @property
     def silent(self) -> float:
-        """Seconds that its main thread had shown no progress when it was last heard of."""
+        """Seconds without progress of its main thread, as of its last beat."""
         return self.beat.silent_s if self.beat else 0.0
 
 
 def phase(w: Worker) -> WorkerPhase:
-    """The first that holds."""
+    """The first phase that applies."""
     if w.lost:
         return WorkerPhase.LOST
     if w.going or w.ended or w.released_at is not None:

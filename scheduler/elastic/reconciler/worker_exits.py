@@ -1,11 +1,11 @@
-"""How workers end, and what follows for them, their nodes and the next start.
+"""How workers end, and the consequences for them, their nodes and the next start.
 
-Lives here: ends of processes and pods, the giving up of those that do not answer, and the back-off from nodes. Which of
-these failures count is said here too. Never here: whether a worker is silent for too long (`failure_detection`), or what becomes of
-the round (`round_transition`).
+Lives here: exits of processes and pods, declaring workers lost, avoiding nodes, and which failures count. Never here:
+whether a worker is silent for too long (`failure_detection`), or the consequences for the round (`round_transition`).
 
-A member whose process was killed by a signal is started again inside its pod, as a newcomer: the seat is kept, and the
-state comes from those that live. One that ended with a code of its own had a reason, and its pod goes.
+If a signal kills a member's process, the process is restarted inside its pod, as a newcomer. The pod keeps its node,
+and the state comes from the other members. A process that exits with a code of its own had a reason, so its pod is
+deleted.
 """
 
 from scheduler.elastic.job.status import Status
@@ -16,21 +16,21 @@ from scheduler.elastic.reconciler.job_state import State
 from scheduler.elastic.reconciler.worker import Worker
 
 ABORTED_GRACE = 5.0
-"""Seconds for the agent of a killed process to send what it knows."""
+"""Grace period in seconds, for the agent of a killed process to send its last report."""
 KILLED = 128
-"""Codes from here on are a shell's way to name a signal."""
+"""Exit codes from this one on are a shell's notation for a signal."""
 TAIL = 3
-"""Lines of the end of a log that are shown."""
+"""Number of last log lines to show."""
 
 
 def restored(s: State, status: Status) -> None:
-    """How often the gang began again, and how far it is."""
+    """Restore the number of gang restarts, and the progress."""
     s.exits.restarts = status.restarts
     s.exits.furthest = (s.rounds.record.step, s.rounds.record.epoch)
 
 
 def forget(s: State) -> None:
-    """Failures of former workers say nothing of those to come."""
+    """Failures of former workers say nothing about new ones."""
     s.exits.last, s.exits.count = "", 0
 
 
@@ -39,7 +39,7 @@ def exited(s: State, event: Exited, now: float) -> None:
     if worker is None:
         return
     if worker.ended:
-        if worker.exit is None:  # its pod's phase was told first
+        if worker.exit is None:  # the pod's phase was reported first
             worker.exit = event
             checkpoints.ended(s, worker, _how(event))
         return
@@ -47,7 +47,7 @@ def exited(s: State, event: Exited, now: float) -> None:
         return
     last = worker.exit.process if worker.exit else None
     if event.process is not None and last is not None and event.process <= last:
-        return  # of this process, or of a later one, the end is known: the agent did not get our answer
+        return  # the exit of this or a later process is known: the agent did not get the answer
     worker.beat_at, worker.exit, worker.exit_at = now, event, now
     worker.restart = False
     checkpoints.ended(s, worker, _how(event))
@@ -62,18 +62,18 @@ def exited(s: State, event: Exited, now: float) -> None:
 
 
 def pod_ended(s: State, worker: Worker, event: WorkerSeen, now: float) -> None:
-    """The kubelet says that it is over; usually the agent said so before."""
+    """The pod has ended according to the kubelet; usually the agent has reported it before."""
     if not worker.alive:
         return
     if event.phase == "Succeeded":
         _ended_well(s, worker, now, own=False)
     else:
-        _gone_wrong(s, worker, f"failed: {event.cause}" if event.cause else "its pod has failed", now)
+        _gone_wrong(s, worker, f"failed: {event.cause}" if event.cause else "failed: pod phase Failed", now)
 
 
 def explain(s: State, worker: Worker) -> None:
-    """Kubernetes says why a pod ended after its agent had its say, or after silence. People hear that once, and it goes
-    before what was said until then: long texts are cut at the end.
+    """Report the cause that Kubernetes gives, once; it may arrive after the agent's report, or after silence. It
+    precedes the earlier text, because long texts are cut at the end.
     """
     if worker.alive or worker.explained or not worker.cause:
         return
@@ -89,16 +89,16 @@ def explain(s: State, worker: Worker) -> None:
 
 
 def _ended_well(s: State, worker: Worker, now: float, *, own: bool) -> None:
-    """own: its training process has ended so, by its agent's word. A pod ends so, too, when its agent leaves."""
+    """own: its agent has reported this exit. Without that, the pod may have ended only because its agent left."""
     worker.end(well=True)
     inside = any(seat.uid == worker.uid for seat in s.rounds.record.ring) and not worker.fallen
     finished = own and inside and s.rounds.published and not leaves_early(worker)
     if selectors.released(s, worker) or (worker.going and not finished):
-        stop(s, worker, "it has left in order", now)
-    elif inside and s.rounds.published:  # told to go or not: nobody tells a training to end with code 0
+        stop(s, worker, "it has left cleanly", now)
+    elif inside and s.rounds.published:  # asked to leave or not: nothing makes a training exit with code 0
         s.exits.finishing_at = now if s.exits.finishing_at is None else s.exits.finishing_at
     else:
-        how = "ended with code 0 before it was in a round"
+        how = "exited with code 0 before it was in a round"
         worker.goes_on()
         if own:
             _blame(s, worker, how, now)
@@ -106,13 +106,13 @@ def _ended_well(s: State, worker: Worker, now: float, *, own: bool) -> None:
 
 
 def leaves_early(worker: Worker) -> bool:
-    """It has ended with code 0, and its training function had not returned."""
+    """It exited with code 0 before its training function had returned."""
     return worker.exit is not None and worker.exit.code == 0 and worker.exit.returned is False
 
 
 def never_entered(s: State, worker: Worker) -> bool:
-    """Its script is of another kind, by a sign of it or because it came to its end without elastic Horovod. It would do so
-    again. That is said of its own accord and before anything was trained: a later newcomer may find nothing left to do.
+    """Its script is of another kind: there is a sign of it, or it has ended without elastic Horovod, and would do so
+    again. This holds only for an unforced exit before any training: a later newcomer may find nothing left to do.
     """
     end = worker.exit
     other = end is not None and (bool(end.foreign) or (end.code, end.entered) == (0, False))
@@ -141,7 +141,7 @@ def _ended_badly(s: State, worker: Worker, event: Exited, now: float) -> None:
     worker.in_place += 1
     if trained:
         start_backoff.failed_again(s, worker.role, f"{worker.name} {how}", now, pause=False)
-    s.do(Tell("Warning", "ProcessRestarted", f"{worker.name} {how}; its process is started again"))
+    s.do(Tell("Warning", "ProcessRestarted", f"{worker.name} {how}; its process is restarted"))
 
 
 def _gone_wrong(s: State, worker: Worker, how: str, now: float) -> None:
@@ -158,13 +158,13 @@ def _gone_wrong(s: State, worker: Worker, how: str, now: float) -> None:
 
 
 def _how(event: Exited) -> str:
-    end = f"ended with code {event.code}" if event.signal is None else f"was killed by signal {event.signal}"
+    end = f"exited with code {event.code}" if event.signal is None else f"was killed by signal {event.signal}"
     parts = [end, event.why, f"it blames {event.culprit}" if event.culprit else "", *event.tail[-TAIL:]]
     return ": ".join(part for part in parts if part)
 
 
 def lose(s: State, worker: Worker, why: str, now: float, *, bars: bool) -> None:
-    """It does not count any more. Whatever it still says is answered with the reason."""
+    """The worker no longer counts. Its further requests are answered with the reason."""
     worker.lose(why)
     worker.abort, worker.arrival = why, None
     worker.explained = bool(worker.cause) and worker.cause in why
@@ -177,7 +177,7 @@ def lose(s: State, worker: Worker, why: str, now: float, *, bars: bool) -> None:
 
 
 def give_up(s: State, worker: Worker, how: str, now: float, *, own_fault: bool = False) -> None:
-    """A newcomer that will not be ready: its room is released, its node avoided."""
+    """Declare a newcomer lost: its resources are freed, and its node is avoided."""
     if worker.going:
         worker.end()
         return
@@ -189,11 +189,11 @@ def give_up(s: State, worker: Worker, how: str, now: float, *, own_fault: bool =
 
 
 def _blame(s: State, worker: Worker, how: str, now: float) -> None:
-    """A process has failed by its own fault: counted once for all that one cause took, in a row until the job gets
-    further. Surplus that is in no round does not count. A worker that was told to go, or has returned, is judged elsewhere.
+    """A process has failed by its own fault. Failures with one common cause count once, consecutively until the job
+    makes progress. Surplus outside of a round does not count. Workers that leave or have returned are judged elsewhere.
 
-    A process that began before the last failure may have failed with it. In a round, the first that ends is the cause:
-    the others may die of that in Horovod's `init`.
+    A process that began before the last failure may have failed with it. In a round, the first exit is the cause: the
+    other processes may die of it in Horovod's `init`.
     """
     inside = worker in selectors.entitled(s)
     returned = s.exits.finishing_at is not None or (worker.exit is not None and bool(worker.exit.returned))
@@ -208,8 +208,8 @@ def _blame(s: State, worker: Worker, how: str, now: float) -> None:
 
 
 def further(s: State, step: int, epoch: float) -> None:
-    """A member tells how far it is. Beyond where any ever was, failures are in a row no more, unless they were too many
-    already.
+    """A member reports its progress. Progress beyond the maximum so far ends the series of consecutive failures, unless
+    they were too many already.
     """
     if step <= s.exits.furthest[0] and epoch <= s.exits.furthest[1]:
         return
@@ -219,16 +219,16 @@ def further(s: State, step: int, epoch: float) -> None:
 
 
 def too_often(s: State) -> bool:
-    """Failures in a row are more than the job may have. A single one never ends a job whose state lives on."""
+    """There are more consecutive failures than allowed. A single one never ends a job whose state survives."""
     return s.spec is not None and s.exits.count > max(1, s.spec.max_restarts)
 
 
 def begin_again(s: State) -> None:
-    """The whole gang is started again; that is counted, once for all that failed together."""
+    """Count a restart of the whole gang; simultaneous failures count once."""
     s.exits.restarts += 1
 
 
 def stop(s: State, worker: Worker, why: str, now: float) -> None:
-    """Have its pod deleted. A process that still runs is told why."""
+    """Have its pod deleted. A process that still runs is told the reason."""
     worker.stop(why, now)
     s.do(StopWorker(worker.uid, ABORTED_GRACE, worker.stopped))

@@ -1,17 +1,17 @@
 """How many workers each elastic job should have: `size(jobs, free) → {job: Want}`.
 
-Lives here: what a policy sees of a job, the parameters of every policy, the policies, and how free capacity is divided.
-Never here: a clock, chance, or anything that is remembered between two calls. What a policy must know of the past is in the
-view. Who may call: the elastic master, and the benches with views of their own. `scheduler.elastic.reconciler` makes the
+Lives here: a policy's view of a job, the parameters of every policy, the policies, and the division of free capacity.
+Never here: a clock, randomness, or any memory between two calls. What a policy needs to know of the past is in the
+view. Callers: the elastic master, and the benches with views of their own. `scheduler.elastic.reconciler` creates the
 views and carries the answers out.
 
-    job_view            JobView, History: what a policy sees; Want: what it answers
-    policy_parameters   what a person may set of each policy, and the errors of wrong ones
-    allocation          the one door: size
+    job_view            JobView, History: a policy's input; Want: its answer
+    policy_parameters   what users can set for each policy, and the errors for invalid values
+    allocation          the entry point: size
     policies            offer, efficiency, utility and schedule
     size_search         what efficiency and utility share: which size to try next
     proposal            what all policies share: limits and expected throughput
-    capacity            Free: what every node has free; the seats that one call takes of it
+    capacity            Free: free capacity of every node; the places that one call takes of it
 """
 
 from scheduler.elastic.sizing.allocation import size

@@ -1,15 +1,15 @@
-"""One call for all jobs: what each would like, and which of them gets the free seats.
+"""One call for all jobs: the size that each would like, and which of them gets the free capacity.
 
-Lives here: `size`, the table of policies, and the order in which seats are given away. Never here: a policy.
+Lives here: `size`, the table of policies, and the order of assignment. Never here: a policy.
 
-First seats are set aside for what is decided already: resizes under way, and quorums that have no seats yet. The rest
-goes, a step at a time, to the job that gains most by it, relatively: (R_{k+1} − R_k) / R_k as it was measured, 1/k
-where nothing is known. Among jobs that scale alike this fills up the smallest first; where gains fall with the size it
-ends at the largest product of all throughputs (proportional fairness: Kelly 1997). When nothing is free, surplus moves
-from the job that loses least by it to one that gains more than `TRADE` times as much: the loser gives it up in this
-call, the winner takes the room in a later one.
+Capacity is first reserved for earlier decisions: resizes in progress, and quorums that have no nodes yet. The rest
+goes, one step at a time, to the job with the largest relative gain: (R_{k+1} − R_k) / R_k as measured, 1/k if nothing
+is known. Jobs that scale alike are filled up from the smallest. If gains fall with the size, the result is the largest
+product of all throughputs (proportional fairness: Kelly 1997). If nothing is free, surplus moves from the job with the
+smallest loss to one that gains more than `TRADE` times as much. The loser gives it up in this call, the winner takes it
+in a later one.
 
-Every answer is the same whatever the order of the jobs: ties go by size, then by name.
+The answer does not depend on the order of the jobs: ties are broken by size, then by name.
 """
 
 import bisect
@@ -32,33 +32,33 @@ POLICIES: Final[Mapping[str, Callable[[JobView], Proposal]]] = {
     "utility": policies.utility,
     "schedule": policies.schedule,
 }
-"""A policy's name → what it would like for a job."""
+"""Name of a policy → its proposal for a job."""
 
 TRADE: Final = 2.0
-"""Surplus moves to another job that gains more than this many times what the first one loses. Two resizes and a start
-have to be won back, noise must move nobody to and fro, and whoever came first keeps a small difference."""
+"""Surplus moves to another job that gains more than this many times the loss. The gain must pay for two resizes and a
+start, noise must not move workers back and forth, and the present owner keeps them if the difference is small."""
 
 
 @dataclass(slots=True)
 class _Share:
-    """One job while seats are given away."""
+    """One job during the division."""
 
     job: JobView
     seats: Seats
-    """For its workers."""
+    """Places for its workers."""
     proposal: Proposal
     size: int
-    """What it has been given so far."""
+    """The size granted so far."""
     settled: bool
     """It does not change now, in either direction."""
     short: bool = False
-    """There were no seats for more, or not even for all of what was decided already."""
+    """There was no capacity for more, or not even for all of the earlier decisions."""
     rates: dict[int, float] = field(default_factory=dict)
-    """Expected throughput by size, as far as it was asked for."""
+    """Size → expected throughput, cached."""
 
     @property
     def grain(self) -> int:
-        """By how much it grows, while it is hungry; the last step ends where it wants to be."""
+        """Number of workers by which it grows next; the last step ends at the proposed size."""
         return min(self.proposal.grain, self.proposal.size - self.size)
 
     @property
@@ -67,30 +67,30 @@ class _Share:
 
     @property
     def gain(self) -> float:
-        """Relative speed-up a worker, of the next step."""
+        """Relative speedup per worker of the next step."""
         return self.speedup(self.size, self.size + self.grain)
 
     def speedup(self, low: int, high: int) -> float:
-        """Relative, for each worker that it takes."""
+        """Relative speedup per additional worker."""
         return (self._rate(high) / self._rate(max(1, low)) - 1.0) / (high - low)
 
     def _rate(self, size: int) -> float:
-        """Where one step ends the next one begins, so that each size is asked for twice."""
+        """Each size is needed twice, because one step ends where the next one begins."""
         if size not in self.rates:
             self.rates[size] = rate(self.job.measured, size)
         return self.rates[size]
 
     @property
     def rank(self) -> tuple[float, int, str]:
-        """Who is served first is smallest."""
+        """Sort key: the smallest is served first."""
         return -self.gain, self.size, self.job.name
 
 
 def size(jobs: Iterable[JobView], free: Free) -> dict[str, Want]:
-    """The size that each job should have, by its name.
+    """The size that each job should have, by name.
 
-    Every size is within [min, max]; what all jobs take together beyond what they hold, and beyond their minima, is
-    free. A job with a resize under way, or which had one within `hold` seconds, keeps the size that it goes to.
+    Every size is within [min, max]. What all jobs take together, beyond what they hold and beyond their minima, is
+    free. A job with a resize in progress, or with one within the last `hold` seconds, keeps the size it is going to.
     """
     capacity = Capacity(free)
     shares = [_share(job, capacity) for job in sorted(jobs, key=lambda job: job.name)]
@@ -102,7 +102,7 @@ def size(jobs: Iterable[JobView], free: Free) -> dict[str, Want]:
 
 
 def policy(job: JobView) -> str:
-    """The name of the job's policy."""
+    """Name of the job's policy."""
     return NAMES[type(job.parameters)]
 
 
@@ -117,7 +117,7 @@ def _share(job: JobView, capacity: Capacity) -> _Share:
 
 
 def _grow(shares: list[_Share]) -> None:
-    """One step at a time, of the job that is first. A step changes the rank of the job that makes it, and of none else."""
+    """Grow the job that ranks first by one step, repeatedly. A step changes only the rank of the job that makes it."""
     queue = [(share.rank, share) for share in shares if share.hungry and not share.short]
     heapq.heapify(queue)
     while queue:
@@ -134,7 +134,7 @@ def _grow(shares: list[_Share]) -> None:
 
 
 def _trade(shares: list[_Share]) -> None:
-    """At most one step of one job in a call: the next one sees what came of it."""
+    """At most one step of one job in a call: the next call sees the result."""
     hungry = sorted((share for share in shares if share.hungry), key=lambda share: share.rank)
     givers = sorted((share for share in shares if _may_give(share)), key=_loss)
     losses = [_loss(giver)[0] for giver in givers]
@@ -147,7 +147,7 @@ def _trade(shares: list[_Share]) -> None:
 
 
 def _may_give(share: _Share) -> bool:
-    """It trains as it was decided, above its quorum, and nobody stated its size."""
+    """It trains as decided, above its quorum, and its size is not set by a user."""
     job = share.job
     stable = not share.settled and share.size == job.held == job.size
     return stable and policy(job) != "schedule" and share.size - _step(share) >= job.min
@@ -162,7 +162,7 @@ def _loss(share: _Share) -> tuple[float, int, str]:
 
 
 def _fits(giver: _Share, taker: _Share) -> bool:
-    """What the first gives up holds what the second would take; anything else would be given up for nothing."""
+    """What the giver frees is enough for the taker's step; otherwise it would be given up for nothing."""
     if giver is taker or giver.job.kind != taker.job.kind:
         return False
     given, taken, own = _step(giver), taker.grain, giver.job.worker
@@ -172,10 +172,10 @@ def _fits(giver: _Share, taker: _Share) -> bool:
 def _want(share: _Share) -> Want:
     job, proposal, reason = share.job, share.proposal, share.proposal.reason
     if job.in_flight:
-        reason = "a resize is under way"
+        reason = "a resize is in progress"
     elif share.settled:
         reason = f"the last resize was {job.since_change:.0f} s ago"
     elif share.size < proposal.size:
-        reason = f"{reason}; there is no room for {proposal.size}"
+        reason = f"{reason}; no free capacity for {proposal.size}"
     soon = proposal.soon and not share.short
     return Want(size=share.size, reason=reason, by=policy(job), coming=proposal.coming, soon=soon)

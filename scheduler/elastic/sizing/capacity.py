@@ -1,9 +1,9 @@
-"""Free capacity: what every node has free, and the seats that one sizing call takes of it.
+"""Free capacity: what every node has free, and the places for workers that one sizing call takes.
 
-Lives here: arrays of amounts, and arithmetic on them. Never here: which job gets a seat, or the watches of nodes and pods
-(`scheduler.elastic.controller.node_usage`).
-Why nodes and not sums: what is left over on several nodes is not enough for a worker. Where a worker is seated is the
-scheduler's own decision.
+Lives here: arrays of amounts, and arithmetic on them. Never here: which job gets a place, or the watches of nodes and
+pods (`scheduler.elastic.controller.node_usage`).
+Nodes are counted one by one, because leftovers on several nodes are not enough for a worker. Only the scheduler decides
+where a worker runs.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,12 +22,12 @@ _Rows: TypeAlias = list[list[float]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Free:
-    """What is free. Capacity that another gang waits for counts as free: surplus gives way at once.
+    """What is free. Capacity that another gang waits for counts as free, because surplus is preempted at once.
 
     resources: the columns, r of them.
-    amounts: float64[n, r], from 0 on, in whole units: CPU in thousandths of a core, memory in bytes, all others in pieces.
-    eligible: bool[k, n], by kind of worker the nodes that admit it: selector, affinity, taints.
-    unlimited: nothing is known. A job may ask for what it likes, and its pods wait at their gates.
+    amounts: float64[n, r], at least 0, in whole units: CPU in thousandths of a core, memory in bytes, others in pieces.
+    eligible: bool[k, n], for each kind of worker the nodes that admit it: selector, affinity, taints.
+    unlimited: free capacity is unknown. A job may ask for any size, and its pods wait at their gates.
     """
 
     resources: tuple[str, ...]
@@ -39,7 +39,7 @@ class Free:
 UNLIMITED: Final = Free((), np.zeros((0, 0)), np.zeros((0, 0), dtype=bool), unlimited=True)
 
 PLENTY: Final = 1e18
-"""Of each resource, where nothing is known: a million workers of a terabyte each take no more."""
+"""Amount of each resource if nothing is known: a million workers of a terabyte each take no more."""
 
 
 def free_on(nodes: Iterable[Mapping[str, float]]) -> Free:
@@ -51,21 +51,21 @@ def free_on(nodes: Iterable[Mapping[str, float]]) -> Free:
 
 
 def slots(count: int) -> Free:
-    """Capacity for so many workers that are all alike."""
+    """Capacity for so many identical workers."""
     return free_on([{SLOT: float(count)}])
 
 
 class Seats:
-    """Seats for one kind of worker, on nodes that other kinds use, too."""
+    """Places for one kind of worker, on nodes that other kinds use as well."""
 
     def __init__(self, rows: _Rows, needs: list[tuple[int, float]], nodes: list[int]) -> None:
         self._rows = rows
         self._needs = needs
         self._nodes = nodes
-        """Those that may have a seat, the first of them last. A node without a seat gets none in this call."""
+        """Nodes that may have a place, in reverse order. A node without a place gets none in this call."""
 
     def take(self, count: int) -> bool:
-        """Takes so many seats, at least one, on the first nodes that have them; or none."""
+        """Take `count` places, at least one, on the first nodes that have them; or none."""
         left, taken = count, list[tuple[int, int]]()
         for node in reversed(self._nodes):
             here = self._seats(node, left)
@@ -93,16 +93,16 @@ class Seats:
 
 
 class Capacity:
-    """What is free, less what was taken in this call."""
+    """Free capacity, less what was taken in this call."""
 
     def __init__(self, free: Free) -> None:
         self._free = free
-        # A list for each node: a seat changes a few cells, and numpy is slow at single ones.
+        # A list for each node: a place changes a few cells, and numpy is slow at single ones.
         self._rows: _Rows = free.amounts.tolist()
         self._kinds: dict[tuple[int, tuple[tuple[str, float], ...]], Seats] = {}
 
     def seats(self, worker: Mapping[str, float], kind: int) -> Seats:
-        """Seats for workers that take so much, above 0 of each resource; `kind`: their row in `Free.eligible`."""
+        """Places for workers that take these amounts, all above 0; `kind`: their row in `Free.eligible`."""
         key = kind, tuple(worker.items())
         if key not in self._kinds:
             self._kinds[key] = self._made(worker, kind)

@@ -1,9 +1,9 @@
 """What a policy sees of a job, and what it answers: frozen values, without a clock.
 
-Lives here: the picture of one job (`JobView`), what was measured of it at each size (`History`, `Measured`), and the
-answer (`Want`). Never here: how a size is chosen (`policies`), nor how a job gets there (`scheduler.elastic.reconciler`).
-Why values: a policy is a function of its picture. The same picture gives the same answer, after a restart too,
-and a bench can draw the pictures itself.
+Lives here: the view of one job (`JobView`), its measurements by size (`History`, `Measured`), and the answer (`Want`).
+Never here: how a size is chosen (`policies`), or how a job gets there (`scheduler.elastic.reconciler`).
+A policy is a function of values: the same view gives the same answer, even after a restart, and a bench can create the
+views itself.
 """
 
 import math
@@ -16,28 +16,28 @@ from msgspec.structs import replace
 from scheduler.elastic.sizing.policy_parameters import Offer, Parameters
 
 HALF_LIFE: Final = 600.0
-"""Seconds after which a measurement weighs half. Co-tenants of a node change within tens of minutes; what was measured
-an hour ago weighs one sixty-fourth and is outvoted by the first new steps."""
+"""Seconds after which a measurement has half its weight. Co-tenants of a node change within tens of minutes. An
+hour-old measurement weighs one sixty-fourth, less than the first new steps."""
 
 
 GONE: Final = 100.0
-"""Half-lives after which a weight falls no more: a week later there would be none left to divide by."""
+"""Half-lives after which a weight no longer falls: a week later there would be nothing left to divide by."""
 
 RATES: Final = (1e-9, 1e24)
-"""Samples per second that a job may make. What is told beyond them is no throughput, and its square no number."""
+"""Range of samples per second. Values outside are not a throughput, and their squares may not be finite."""
 
 LASTING: Final = 3
-"""Measurements in a row after which a lower throughput is no hiccup: a job that waits for its disk all the time."""
+"""Consecutive measurements after which a lower throughput is no accident: a job that always waits for its disk."""
 
 DROPS: Final = (0.1, 0.25)
-"""Part by which they are lower: two standard deviations, within these bounds. Step times scatter by a few per cent; a
-record of fast and slow steps scatters by more, and says less."""
+"""Fraction by which they are lower: two standard deviations, within these bounds. Step times scatter by a few percent;
+a record of fast and slow steps scatters more, and proves less."""
 
 SETTLED: Final = 60.0
-"""Measurements, of a second or a step each, after which a few seconds say nothing against the mean."""
+"""Measurements, of a second or a step each, after which a few seconds do not outweigh the mean."""
 
 SLOT: Final = "workers"
-"""The resource of a cluster whose room is counted in workers."""
+"""The resource of a cluster whose capacity is counted in workers."""
 
 
 class Measured(Struct, frozen=True, kw_only=True):
@@ -46,9 +46,9 @@ class Measured(Struct, frozen=True, kw_only=True):
     mean: float
     """Samples per second, of the whole job."""
     variance: float = 0.0
-    """Of one measurement, in (samples per second)²."""
+    """Variance of one measurement, in (samples per second)²."""
     count: float = 1.0
-    """Measurements behind the mean; those that were old when the last one came weigh less than one."""
+    """Measurements behind the mean; those that were old at the time of the last one weigh less than one."""
     age: float = 0.0
     """Seconds since the last of them."""
 
@@ -67,11 +67,11 @@ class Record(Struct, frozen=True):
     at: float
 
     def taken(self, rate: float, now: float) -> "Record":
-        """Welford's update, the past weighed by its age (West 1979, "Updating mean and variance estimates")."""
+        """Welford's update, with the past weighted by age (West 1979, "Updating mean and variance estimates")."""
         left = _left(now - self.at)
         weight = self.weight * left + 1.0
         shift = rate - self.mean
-        mean = max(self.mean + shift / weight, min(self.mean, rate))  # of far larger ones nothing may be left
+        mean = max(self.mean + shift / weight, min(self.mean, rate))  # must not be rounded to 0
         return Record(weight, mean, self.squares * left + shift * (rate - mean), now)
 
     @property
@@ -80,7 +80,7 @@ class Record(Struct, frozen=True):
 
     @property
     def clearly_below(self) -> float:
-        """A rate that is lower is no chance; 0 where the size is known too well for a few to say so."""
+        """A rate below this is no accident; 0 if the size is known too well for a few measurements to show it."""
         if self.weight >= SETTLED:
             return 0.0
         least, most = (part * self.mean for part in DROPS)
@@ -96,45 +96,44 @@ NOTHING: Final = Record(0.0, 0.0, 0.0, 0.0)
 
 
 def _left(age: float) -> float:
-    """The weight that is left of a measurement of that age."""
+    """The remaining weight of a measurement of this age."""
     return float(0.5 ** min(max(0.0, age) / HALF_LIFE, GONE))
 
 
 class Fall(Struct, frozen=True):
-    """Measurements of one round, in a row, that are clearly below what was measured of its size before."""
+    """Consecutive measurements of one round that are clearly below the earlier ones of its size."""
 
     below: float
     """Samples per second that all of them are below."""
     rates: tuple[float, ...] = ()
 
     def followed(self, rate: float) -> "Fall | None":
-        """With one more of them; None: it is none."""
+        """With one more of them; None if it is not lower."""
         return replace(self, rates=(*self.rates, rate)) if rate < self.below else None
 
 
 class History(Struct, frozen=True):
-    """What was measured of a job, by size. `noted` gives the next one; nothing is changed in place."""
+    """The measurements of a job, by size. `noted` returns a new history; nothing is changed in place."""
 
     round: int = 0
     """The round of the last measurement."""
     records: dict[int, Record] = {}
     fall: Fall | None = None
-    """What this round's last measurements are, if they are low."""
+    """The last measurements of this round, if they are low."""
     fell: bool = False
-    """A record has begun again in this round."""
+    """A record was reset in this round."""
 
     def noted(self, round_number: int, size: int, rate: float, now: float) -> "History":
-        """With one more measurement: `rate` samples per second of `size` workers in this round, over a second or a
-        step.
+        """Add a measurement: `rate` samples per second of `size` workers in this round, over a second or a step.
 
-        The first measurement of every round is dropped: it holds the first step after a resize, which traces, connects
-        and fills caches, and often the resize itself (so do the authors of "Resource Elasticity in Distributed Deep
-        Learning", MLSys'20). A rate outside of `RATES` is dropped, too.
+        The first measurement of every round is dropped: it contains the first step after a resize, which traces,
+        connects and fills caches, and often the resize itself (the authors of "Resource Elasticity in Distributed Deep
+        Learning", MLSys'20, do the same). A rate outside of `RATES` is dropped as well.
 
-        What takes time for a while only adds to what is measured; what saves time for a while does not last. Loaders
-        that read ahead while nobody trained feed some seconds of steps faster than they can go on. So the record of a
-        size that is new begins again with `LASTING` measurements in a row that are clearly below it; once a round, for a
-        queue that ran dry stays so: whoever is fast and slow by turns is measured by all of it.
+        A temporary slowdown is averaged, but a temporary speedup does not last: loaders that read ahead during a pause
+        feed some seconds of steps faster than they can sustain. So the record of a new size is reset after `LASTING`
+        consecutive measurements that are clearly below it. This happens once a round, because an empty queue stays
+        empty; a job that alternates between fast and slow is measured by all of it.
         """
         if round_number != self.round:
             return replace(self, round=round_number, fall=None, fell=False)
@@ -157,48 +156,46 @@ class History(Struct, frozen=True):
 
 
 class Stage(Struct, frozen=True):
-    """From this epoch on, so many workers."""
+    """This number of workers from this epoch on."""
 
     epoch: float
     workers: int
     per_worker: int | None = None
-    """Samples of a step that one worker takes while it lasts; None: what the job's takes now, and its limit."""
+    """Samples of a step that one worker takes in this stage; None: the job's present values of this and the limit."""
     batch_limit: int | None = None
-    """As the job's, beside `per_worker`."""
+    """Like the job's `batch_limit`; used together with `per_worker`."""
 
 
 class JobView(Struct, frozen=True, kw_only=True):
-    """One job as the policies see it. `Reconciler.wishes()` makes it; whoever knows no figure leaves its default."""
+    """One job as the policies see it. `Reconciler.wishes()` creates it; unknown figures keep their defaults."""
 
     name: str
     """`namespace/name`."""
     min: int
-    """The quorum: fewer workers do not train."""
+    """The quorum: fewer workers cannot train."""
     max: int
     size: int = 0
-    """Members of the present round."""
+    """Members of the current round."""
     held: int = 0
-    """Worker pods that have a node or a seat, whether they train yet or not: room that is the job's already."""
+    """Worker pods with a node or a planned one, even if not training yet: capacity that the job has already."""
     want: int = 0
-    """The size that was last decided; 0 before the first decision."""
+    """The last decided size; 0 before the first decision."""
     parameters: Parameters = Offer()
-    """The job's policy, by its parameters."""
+    """The job's policy, given by its parameters."""
     worker: Mapping[str, float] = field(default_factory=lambda: {SLOT: 1.0})
     """What one worker takes, above 0 by resource, in the units of `capacity.Free`."""
     kind: int = 0
     """Which nodes admit it: a row of `Free.eligible`."""
     in_flight: bool = False
-    """A resize is under way: the answer is the size it goes to."""
+    """A resize is in progress: the answer is the size it is going to."""
     since_change: float = math.inf
     """Seconds since the last resize ended."""
     measured: Mapping[int, Measured] = {}
     """Size → throughput: `History.measured(now)`."""
     unit: str = "samples"
-    """Of what throughput is so many per second: samples, or batches of one worker where the script tells of no
-    samples.
-    """
+    """Unit of throughput: samples, or batches of one worker if the script reports no samples."""
     remaining: float | None = None
-    """Samples still to do, when known."""
+    """Samples still to do, if known."""
     elapsed: float = 0.0
     """Seconds since the job's first step."""
     idle: float | None = None
@@ -206,14 +203,14 @@ class JobView(Struct, frozen=True, kw_only=True):
     warm: float | None = None
     """Seconds from the start of the last newcomer until it was READY; None before the first."""
     per_worker: int | None = None
-    """Samples of a step that one worker takes in the present phase; None when the script keeps its own."""
+    """Samples of a step that one worker takes in the present phase; None if the script keeps its own batch."""
     batch_limit: int | None = None
-    """Samples of a step that all workers take together at the most; None without limit."""
+    """Maximum samples of a step of all workers together; None without a limit."""
     epoch: float | None = None
-    """Epochs done, fraction included, the last known ones while nobody trains; None before the first, when the state is
-    gone, or the script tells of no epoch."""
+    """Epochs done, with fraction, or the last known value during a pause. None: before the first one, after the state
+    is lost, or if the script reports no epoch."""
     epoch_s: float | None = None
-    """Seconds that an epoch takes now."""
+    """Seconds that an epoch takes at present."""
     schedule: tuple[Stage, ...] = ()
 
 
@@ -222,10 +219,10 @@ class Want(Struct, frozen=True, kw_only=True):
 
     size: int
     reason: str
-    """For people: why this size."""
+    """Explanation of the size, for users."""
     by: str
-    """The policy's name."""
+    """Name of the policy."""
     coming: Stage | None = None
-    """The next change that is planned already, of a schedule."""
+    """The next planned change of a schedule."""
     soon: bool = False
-    """The answer may be another one in a second: a size is being measured, or is on its way."""
+    """The answer may change within a second: a size is being measured, or is about to be."""

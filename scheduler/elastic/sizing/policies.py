@@ -1,33 +1,33 @@
 """The four policies: `offer`, `efficiency`, `utility` and `schedule`. Each proposes a size for one job.
 
-`offer` takes whatever is free: min(max, ⌈limit / per worker⌉). Source: ElasticDL ("want N, run with what you get"). Here
-the scheduler takes back, from the surplus.
+`offer` takes all that is free: min(max, ⌈limit / per worker⌉). Source: ElasticDL ("want N, run with what you get").
+Here the scheduler preempts the surplus.
 
 `efficiency` grows as long as additional workers scale. With R_k samples per second at k workers, d more add
 
     s_{k,d} = (R_{k+d} − R_k) / (d · R_k / k)
 
-relative to what d workers give on average now. k + d is worth it where s_{k,d} > S (`threshold`), with d = `step`; that
-is R_{k+d} > R_k · (1 + S·d/k). Over several steps the factors are multiplied. So the rule prefers the size with the
-largest R_k / Π(1 + S·d/j), whichever way the search came; with small steps that is R_k / k^S.
+relative to what d workers contribute on average now. k + d is preferred if s_{k,d} > S (`threshold`), with d = `step`,
+which means R_{k+d} > R_k · (1 + S·d/k). Over several steps the factors are multiplied. So the rule prefers the size
+with the largest R_k / Π(1 + S·d/j), whichever way the search took; with small steps that is R_k / k^S.
 Source: Or, Zhang, Freedman, "Resource Elasticity in Distributed Deep Learning", MLSys'20, and its code, which compares
-neighbors alone.
+only neighbors.
 
 `utility` grows as long as the earlier end is worth more than the workers cost. With D samples left, R_k samples per
 second at k workers and P the price of a worker-second,
 
-    T_k = elapsed + D / R_k        when it would end        C_k = P · D · k / R_k        what that costs from here
+    T_k = elapsed + D / R_k        time of the end        C_k = P · D · k / R_k        cost from now on
 
-k + d is worth it where U(T_{k+d}) − U(T_k) > C_{k+d} − C_k. U is linear, value · (1 − t / deadline), or lines through the
-points. Before the first point it is as at the first; after the last it falls on as between the last two.
-Source: the code of the same paper (`utility.py`). Here in samples: its b · t_k takes one batch for both sizes, which is
-wrong while the batch grows with the workers. What was spent so far is on both sides and cancels.
+k + d is preferred if U(T_{k+d}) − U(T_k) > C_{k+d} − C_k. U is linear, value · (1 − t / deadline), or piecewise linear
+through the points. Before the first point it is constant; after the last it falls with the slope of the last two.
+Source: the code of the same paper (`utility.py`). This one counts samples: the paper's b · t_k uses one batch for both
+sizes, which is wrong if the batch grows with the workers. Past cost is on both sides and cancels.
 
-`schedule` has a size for each phase of the training, `{epoch, workers}`, stated ahead: the workers of the last stage
-whose epoch is at most `e`, the epoch done so far; for a stage with more workers than now, at most e + lead / (seconds an
-epoch takes), so that newcomers are warm in time. A phase has no more workers than its batch has use for. Before the
-first stage the job has its minimum.
-Source: static schedules as Goyal et al. 2017 and AdaBatch state them for the batch, by epoch.
+`schedule` has a stated size for each phase of the training, `{epoch, workers}`: the workers of the last stage whose
+epoch is at most `e`, the epochs done so far. For a stage with more workers than now, that is at most e + lead /
+(seconds of an epoch), so that newcomers are warm in time. A phase has no more workers than its batch can use. Before
+the first stage the job has its minimum.
+Source: static schedules as stated by Goyal et al. 2017 and AdaBatch for the batch, by epoch.
 """
 
 import itertools
@@ -44,13 +44,13 @@ from scheduler.elastic.sizing.proposal import Proposal, clamped, largest, pays
 
 def scaling(size: int, rate: float, larger: int, rate_there: float) -> float:
     """Throughput scaling efficiency from `size` to `larger` workers; 1 is perfect. 400 → 480 samples/s for 4 → 5
-    give 0.8.
+    workers is 0.8.
     """
     return (rate_there - rate) * size / (rate * (larger - size))
 
 
 def needed(policy: Efficiency, size: int, larger: int) -> float:
-    """By which factor `larger` workers must be faster than `size` to be worth it: every step on the way just is."""
+    """Minimum speedup from `size` to `larger` workers: the product over the steps between them."""
     return math.prod(
         1.0 + policy.threshold * min(policy.step, larger - at) / at for at in range(size, larger, policy.step)
     )
@@ -69,7 +69,7 @@ HOUR = 3600.0
 
 
 def worth_at(policy: Utility, end: float) -> float:
-    """U: the worth of a job that ends `end` seconds after its first step, in units of money."""
+    """U: the value of a job that ends `end` seconds after its first step, in units of money."""
     points = policy.points
     if not points:
         return policy.value * (1.0 - end / policy.deadline)
@@ -81,19 +81,19 @@ def worth_at(policy: Utility, end: float) -> float:
 
 
 def net(policy: Utility, job: JobView, size: int, rate: float) -> float:
-    """Utility less cost from here on, of `size` workers that do `rate` samples per second; `job.remaining` is known."""
+    """Utility less future cost, of `size` workers that process `rate` samples per second; `job.remaining` is known."""
     seconds = (job.remaining or 0.0) / rate
     return worth_at(policy, job.elapsed + seconds) - policy.price / HOUR * size * seconds
 
 
 UNKNOWN: Final = (
-    "what is left to do is not known; the script tells it by gangwright.total(samples) and, at each step, "
+    "the remaining work is unknown; the script must report it with gangwright.total(samples) and, at each step, "
     "gangwright.advance(count)"
 )
 
 
 def utility(job: JobView) -> Proposal:
-    """Without an end in sight there is nothing to weigh: the job keeps its size."""
+    """If the end is unknown, nothing can be compared, and the job keeps its size."""
     policy = job.parameters if isinstance(job.parameters, Utility) else Utility()
     if job.remaining is None:
         begins = job.held >= job.min and not job.measured
@@ -106,11 +106,11 @@ def utility(job: JobView) -> Proposal:
 
 
 FORGET: Final = Search().forget
-"""Seconds after which a size that was left counts as unknown, as it does by default where sizes are searched for."""
+"""Seconds after which a size that was left counts as unknown; the same default as for policies that search."""
 
 
 def offer(job: JobView) -> Proposal:
-    """As many as are of use; none more where they would not win back the resize."""
+    """As many workers as are useful; no growth that would not win back the cost of the resize."""
     most = largest(job)
     if most > job.size:
         seen = {at: one for at, one in job.measured.items() if at == job.size or one.age <= FORGET}
@@ -118,10 +118,10 @@ def offer(job: JobView) -> Proposal:
         expected = proposal.rate(job.measured, most)
         if not pays(job, expected):
             near = pays(replace(job, remaining=None), expected)
-            near_end = "the end is too near to win back another resize"
-            why = near_end if near else f"{most} workers would not win back what a resize costs"
+            near_end = "the remaining time is too short to win back another resize"
+            why = near_end if near else f"{most} workers would not win back the cost of a resize"
             return Proposal(size=min(most, job.held), reason=why)
-    return Proposal(size=most, reason="all that is free" if most == job.max else "the batch is at its limit")
+    return Proposal(size=most, reason="all free capacity" if most == job.max else "the batch is at its limit")
 
 
 def schedule(job: JobView) -> Proposal:
@@ -134,7 +134,7 @@ def schedule(job: JobView) -> Proposal:
         then = min(clamped(job, coming.workers), largest(job, coming))
         if then > size:
             return Proposal(size=then, reason=f"epoch {coming.epoch:g} begins soon", coming=coming)
-    place = "its beginning, for no epoch is told yet" if job.epoch is None else f"epoch {done:g}"
+    place = "its beginning, because no epoch is reported yet" if job.epoch is None else f"epoch {done:g}"
     return Proposal(size=size, reason=f"the schedule at {place}", coming=coming)
 
 

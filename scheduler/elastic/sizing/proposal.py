@@ -1,9 +1,10 @@
-"""What one policy proposes for one job, before the free capacity is divided; and what every policy goes by.
+"""A policy's proposal for one job, before free capacity is divided, and the rules that all policies share.
 
 Lives here: `Proposal`, the largest useful size, the expected throughput, and whether a growth wins back its cost. Never
 here: other jobs.
-Throughput at a size that was not tried lies on straight lines between the measured sizes. Outside them a job scales
-perfectly until it was seen not to (the prior of Pollux, OSDI'21, §4.3), and beyond two sizes as between the last two.
+Throughput at a size that was not tried is interpolated linearly between the measured sizes. Outside of them a job is
+assumed to scale perfectly until it does not (the prior of Pollux, OSDI'21, §4.3), and beyond two sizes as between the
+last two.
 """
 
 import itertools
@@ -16,7 +17,7 @@ from scheduler.elastic.sizing.job_view import JobView, Measured, Stage
 
 
 def rate(measured: Mapping[int, Measured], size: int) -> float:
-    """Expected samples per second of `size` workers, above 0; in units of one worker's while nothing was measured."""
+    """Expected samples per second of `size` workers, above 0; in units of one worker's if nothing was measured."""
     if size in measured:
         return measured[size].mean
     known = sorted(measured)
@@ -26,7 +27,7 @@ def rate(measured: Mapping[int, Measured], size: int) -> float:
         return measured[known[0]].mean * size / known[0]
     for low, high in itertools.pairwise(known):
         if size < high:
-            # As a mean by weight: what a slope takes off a large rate may leave nothing of a small one.
+            # A weighted mean: subtracting a slope from a large rate may leave nothing of a small one.
             part = (size - low) / (high - low)
             return measured[low].mean * (1.0 - part) + measured[high].mean * part
     last = known[-1]
@@ -38,28 +39,28 @@ def rate(measured: Mapping[int, Measured], size: int) -> float:
 
 
 IDLE: Final = 1.0
-"""Seconds without a step that a job's first resize is taken to cost. A warm join takes 0.15 to 0.5 s; a large model
-must be sent to the newcomers."""
+"""Assumed seconds without a step of a job's first resize. A warm join takes 0.15 to 0.5 s; a large model must be sent
+to the newcomers."""
 
 
 class Proposal(Struct, frozen=True, kw_only=True):
-    """The size that a policy would like."""
+    """The size that a policy proposes."""
 
     size: int
     reason: str
     grain: int = 1
-    """It grows by so many workers at a time, or not at all."""
+    """Number of workers by which it grows at a time, or not at all."""
     coming: Stage | None = None
     soon: bool = False
-    """It waits for what is known within seconds, and will like something else then."""
+    """It waits for a measurement within seconds, and may change then."""
 
 
 def largest(job: JobView, stage: Stage | None = None) -> int:
-    """The size from which on another worker is of no use: the maximum, or where the batch is at its limit.
+    """The size beyond which another worker is of no use: the maximum, or where the batch is at its limit.
 
-    stage: a phase to come, by its own batch where it has one.
+    stage: a future phase, with its own batch if it has one.
 
-    Beyond it every worker would take fewer samples of a step, for as many bytes to exchange (MLSys'20: "global =
+    Beyond that size every worker takes fewer samples of a step, for as many bytes to exchange (MLSys'20: "global =
     min(k·max_local, max_global)").
     """
     batch = job if stage is None or stage.per_worker is None else stage
@@ -78,9 +79,9 @@ def idle(job: JobView) -> float:
 
 
 def left(job: JobView, speed: float) -> float:
-    """Seconds that a resize of now would be of use: the horizon, or what is left to do at so many samples per second.
+    """Seconds for which a resize now is useful: the horizon, or the remaining time at this speed in samples per second.
 
-    Not those in which newcomers only start, and the members go on as they are.
+    Excludes the time in which newcomers start, while the members continue as they are.
     """
     warm = job.warm or 0.0
     most = job.parameters.horizon - warm
@@ -91,10 +92,10 @@ def left(job: JobView, speed: float) -> float:
 
 
 def pays(job: JobView, expected: float) -> bool:
-    """Whether growing to where `expected` samples per second are wins back the steps that the resize costs.
+    """Whether growing to `expected` samples per second wins back the steps that the resize costs.
 
-    (R' − R)·H > R·idle, with the seconds H that the new size is of use. Where they are what is left to do, that is: the
-    job ends earlier. A job that does not train yet has nothing to lose.
+    (R' − R)·H > R·idle, where H is the number of seconds for which the new size is useful. If H is the remaining time,
+    this means that the job ends earlier. A job that does not train yet has nothing to lose.
     """
     if not job.size:
         return True

@@ -1,13 +1,13 @@
-"""The search that `efficiency` and `utility` share: try larger sizes while they are worth it, then settle between.
+"""The search that `efficiency` and `utility` share: try larger sizes while they are preferred, then settle in between.
 
-Lives here: which size to try next, from what was measured so far. Never here: what is worth it; that is the policy's
-rule, a function (from size, rate; to size, rate) → above 0 where the second is to be preferred. Why so: MLSys'20 goes
-through the sizes one after the other. A search by doubling, then where a parabola through the best and its neighbours is
-highest, finds the same size in a number of trials that grows with the logarithm; `stride: 1` is their way.
+Lives here: which size to try next, from the measurements so far. Never here: which size is preferred. That is the rule
+of the policy, a function (from size, rate; to size, rate) → above 0 if the second is preferred. MLSys'20 tries the
+sizes one after the other. Doubling, and then the maximum of a parabola through the best size and its neighbors, finds
+the same size in a number of trials that grows with the logarithm; `stride: 1` is the way of MLSys'20.
 
-A comparison counts when it holds at the worse ends of both confidence intervals, R_a·(1 + z·e_a/√2) and R_b·(1 −
-z·e_b/√2) with the relative standard errors e: one-sided, at z standard errors of the ratio where both are alike. While
-it holds at one end and not at the other the job stays where it is, so noise alone moves nobody.
+A comparison counts if it holds at the worse ends of both confidence intervals, R_a·(1 + z·e_a/√2) and R_b·(1 −
+z·e_b/√2) with the relative standard errors e: one-sided, at z standard errors of the ratio if both are alike. If it
+holds at only one end the job keeps its size, so noise alone moves no worker.
 """
 
 import math
@@ -21,32 +21,32 @@ from scheduler.elastic.sizing.policy_parameters import Search
 from scheduler.elastic.sizing.proposal import Proposal, idle, largest, left, pays
 
 Worth: TypeAlias = Callable[[int, float, int, float], float]
-"""(a, samples/s at a, b, samples/s at b) → above 0 when b, the larger, is worth its workers."""
+"""(a, samples/s at a, b, samples/s at b) → above 0 if b, the larger size, is preferred."""
 
 Known: TypeAlias = dict[int, Measured]
 
 LAST: Final = 10.0
-"""A smaller size is not tried in the time of the last ten resizes: what it could save is less than the way there."""
+"""A smaller size is not tried within the time of the last ten resizes: it could save less than the change costs."""
 
 SPREAD: Final = 0.05
-"""Relative spread of one measurement, before a job has shown its own: step times scatter by a few per cent."""
+"""Relative spread of one measurement before a job has shown its own: step times scatter by a few percent."""
 
 PRIOR: Final = 2.0
-"""Measurements that this counts for."""
+"""Number of measurements for which this prior counts."""
 
 NEAR: Final = 0.1
-"""A peak that is nearer to the best size than this part of it is not looked at: near its peak a curve is flat, so the
-two differ by less than a few measurements can tell."""
+"""A peak nearer to the best size than this fraction is not tried: the curve is flat near its peak, so the two differ by
+less than a few measurements can show."""
 
 
 def search(job: JobView, policy: Search, worth: Worth) -> Proposal:
-    """The size to try next, or the best one of those that are known."""
+    """The size to try next, or the best known one."""
     if not job.size:
         starts = job.held >= job.min
-        return Proposal(size=job.min, reason="the minimum, to begin with", grain=policy.step, soon=starts)
+        return Proposal(size=job.min, reason="start with the minimum", grain=policy.step, soon=starts)
     most = _on_grid(job, policy, largest(job))
     if job.size > most:
-        return Proposal(size=most, reason=f"more than {most} are of no use", grain=policy.step)
+        return Proposal(size=most, reason=f"more than {most} workers are of no use", grain=policy.step)
     known = _known(job, policy, worth, most)
     if job.size not in known:
         said = f"measuring {job.size} workers"
@@ -61,11 +61,11 @@ def search(job: JobView, policy: Search, worth: Worth) -> Proposal:
 
 
 def _known(job: JobView, policy: Search, worth: Worth, most: int) -> Known:
-    """Sizes that were measured well enough, and not too long ago, in order.
+    """Sizes with enough and recent measurements, in order.
 
-    That is `samples` times. Once will do for the first one of all, for a larger size is tried then whatever it says;
-    and for one that is clearly worth it already, for what disturbs a step makes it longer: a size that looks bad may be
-    better than that, one that looks good is good.
+    Enough means `samples`. One is enough for the very first size, because a larger one is tried next in any case. One
+    is also enough for a size that is clearly preferred already, because disturbances only make steps longer: a size
+    that looks bad may be better, but one that looks good is good.
     """
     known: Known = {}
     spread = _spread(job)
@@ -76,7 +76,7 @@ def _known(job: JobView, policy: Search, worth: Worth, most: int) -> Known:
             known[size] = seen
             continue
         few = replace(seen, variance=spread * seen.mean**2)
-        enough = size != job.size or len(job.measured) == 1  # nothing else was measured before
+        enough = size != job.size or len(job.measured) == 1  # the very first size
         if known:
             best = _best(job, policy, worth, known)
             enough = _clear(policy, worth, {**known, size: few}, best, size) > 0
@@ -86,9 +86,9 @@ def _known(job: JobView, policy: Search, worth: Worth, most: int) -> Known:
 
 
 def _spread(job: JobView) -> float:
-    """Variance of one measurement, relative to its mean squared: of all sizes together, for noise is the job's.
+    """Variance of one measurement, relative to its mean squared. All sizes are pooled, as noise belongs to the job.
 
-    As long as few are known `SPREAD` counts too.
+    `SPREAD` counts as well while there are few measurements.
     """
     often = [seen for seen in job.measured.values() if seen.count > 1.0]
     told = [(seen.count - 1.0, seen.variance / seen.mean**2) for seen in often]
@@ -97,11 +97,11 @@ def _spread(job: JobView) -> float:
 
 
 _FADED = 0.1
-"""What a few measurements lose of their weight by their age while they are taken."""
+"""Weight that a few measurements lose by age while they are taken."""
 
 
 def _clear(policy: Search, worth: Worth, known: Known, a: int, b: int) -> int:
-    """1: b is worth it, -1: it is not, 0: that is not clear."""
+    """1: b is preferred, -1: it is not, 0: not clear."""
     low, high = (_ends(policy, known[size]) for size in (a, b))
     if worth(a, low[1], b, high[0]) > 0:
         return 1
@@ -115,7 +115,7 @@ def _ends(policy: Search, seen: Measured) -> tuple[float, float]:
 
 
 def _best(job: JobView, policy: Search, worth: Worth, known: Known) -> int:
-    """From the smallest on, each size against the best before it; where it is not clear, where the job is."""
+    """Compare each size with the best smaller one, in order; if it is not clear, prefer the present size."""
     sizes = list(known)
     best = sizes[0]
     for size in sizes[1:]:
@@ -126,7 +126,7 @@ def _best(job: JobView, policy: Search, worth: Worth, known: Known) -> int:
 
 
 def _trial(job: JobView, policy: Search, worth: Worth, known: Known, best: int, most: int) -> int | None:
-    """The next size to try, or none: beyond the largest, between the best and the next larger one, below."""
+    """The next size to try, if any: beyond the largest, between the best and the next larger one, below."""
     low = max((size for size in known if size < best), default=0)
     high = min((size for size in known if size > best), default=0)
     peak = _peak(worth, known, low, best, high) if low and high else None
@@ -141,10 +141,10 @@ def _trial(job: JobView, policy: Search, worth: Worth, known: Known, best: int, 
 
 
 def _peak(worth: Worth, known: Known, low: int, best: int, high: int) -> float:
-    """Where the parabola through the best size and those next to it, by the logarithm of the size, is highest.
+    """Maximum of the parabola through the best size and its neighbors, over the logarithm of the size.
 
-    That is nearer to the maximum of a smooth function than the middle of what is open (successive parabolic
-    interpolation: Brent 1973), and often says that the best one is near it already.
+    It is nearer to the maximum of a smooth function than the middle of the interval (successive parabolic
+    interpolation: Brent 1973), and often shows that the best size is near it already.
     """
     below, above = math.log(low / best), math.log(high / best)
     to_best = worth(low, known[low].mean, best, known[best].mean)
@@ -156,7 +156,7 @@ def _peak(worth: Worth, known: Known, low: int, best: int, high: int) -> float:
 
 
 def _inside(job: JobView, policy: Search, low: int, best: int, high: int, peak: float) -> int | None:
-    """The peak, if it is well away from the best size, and what lies between is wide enough to be worth a trial."""
+    """The peak, if it is far enough from the best size, and the interval is wide enough for a trial."""
     aim = _on_grid(job, policy, round(peak))
     a, b = (best, high) if aim > best else (low, best)
     near = max(policy.step, policy.tolerance * a) >= b - a or abs(peak - best) < NEAR * best
@@ -164,9 +164,9 @@ def _inside(job: JobView, policy: Search, low: int, best: int, high: int, peak: 
 
 
 def _beyond(policy: Search, known: Known, best: int, most: int) -> int | None:
-    """A stride on from the largest size, while that is the best; once more where it is not worth it but still faster.
+    """One stride beyond the largest size while that is the best, and once more if it is not preferred but still faster.
 
-    Where workers begin to use a second node, or a second rack, that is paid once, and beyond it a job scales again.
+    When workers begin to use a second node or rack, that cost is paid once, and the job scales again beyond it.
     """
     *_, last = known
     above = [size for size in known if size > best]
@@ -185,8 +185,8 @@ def _between(job: JobView, policy: Search, low: int, high: int) -> int | None:
 
 
 def _below(job: JobView, policy: Search, known: Known, best: int, most: int) -> int | None:
-    """Between the best and the next smaller one; a stride back where none is known, and larger ones are not worth it
-    or not allowed.
+    """Between the best and the next smaller size. If none is known, one stride back, provided that larger sizes are not
+    preferred or not allowed.
     """
     low = max((size for size in known if size < best), default=0)
     if low:
@@ -196,7 +196,7 @@ def _below(job: JobView, policy: Search, known: Known, best: int, most: int) -> 
 
 
 def _hopeful(job: JobView, worth: Worth, known: Known, best: int, size: int) -> bool:
-    """Whether the size could be preferred if it were as good as it can be, and the way there would pay."""
+    """Whether the size could be preferred if it were as good as possible, and the resize would pay."""
     here, expected = known[best].mean, _at_most(known, size)
     if size < best:
         return worth(size, expected, best, here) <= 0 and left(job, here) > LAST * idle(job)
@@ -204,10 +204,10 @@ def _hopeful(job: JobView, worth: Worth, known: Known, best: int, size: int) -> 
 
 
 def _at_most(known: Known, size: int) -> float:
-    """The highest rate that the size can have where throughput is concave in the number of workers.
+    """The highest rate that the size can have if throughput is concave in the number of workers.
 
-    That is under the line through the next two sizes on either side; with one known size below, it scales perfectly
-    from there; where it would be the largest of all, a job may do better than before, so it scales perfectly, too.
+    It is below the line through the next two sizes on either side. With one known size below, it scales perfectly from
+    there. If it would be the largest of all, a job may do better than before, so it scales perfectly as well.
     """
     lower = [other for other in known if other < size]
     upper = [other for other in known if other > size]
@@ -226,5 +226,5 @@ def _slope(known: Known, low: int, high: int) -> float:
 
 
 def _on_grid(job: JobView, policy: Search, size: int) -> int:
-    """The largest size of the grid that is no larger, at least the minimum."""
+    """The largest size of the grid that is not larger, at least the minimum."""
     return job.min + max(0, size - job.min) // policy.step * policy.step

@@ -110,11 +110,11 @@ def test_gauges_are_sums_over_jobs(metrics, value):
 def test_idle_time_by_cause(metrics, value):
     """Rounds that found nobody training have none."""
     counting = JobMetrics(metrics)
-    counting.resized(Resized(1, 0, 2, "started", None))
+    counting.resized(Resized(1, 0, 2, "Started", None))
     counting.resized(Resized(2, 2, 3, "ScaleUp", 0.2))
 
     assert value("idle_seconds_count", cause="ScaleUp") == 1
-    assert value("idle_seconds_count", cause="started") is None
+    assert value("idle_seconds_count", cause="Started") is None
 
 
 def test_stragglers_are_told_of(metrics, value):

@@ -113,7 +113,7 @@ async def test_a_template_that_is_too_long_is_not_kept(api, house):
     await house.until(lambda: len(pods(api)) == 3 and changed(api)[0][0] == "True")
 
     (said,) = [own["message"] for own in status(api)["conditions"] if own["type"] == "TemplateChanged"]
-    assert said.endswith("after a restart of the master, workers are made from the edited one.")
+    assert said.endswith("after a restart of the master the edited one is used.")
     assert images(api) == ["tf"] * 3
     assert "template" not in status(api)
     assert len(msgspec.json.encode(status(api))) < LONGEST_COPY

@@ -128,7 +128,7 @@ CAUSES = {
     ),
     "another runtime": (
         {"containerStatuses": [ended(code=127, reason="ContainerCannotRun")]},
-        "ContainerCannotRun: container worker ended with code 127",
+        "ContainerCannotRun: container worker exited with code 127",
     ),
     "evicted": (
         {
@@ -157,14 +157,14 @@ def test_why_a_pod_ended(status, cause):
     [
         (
             {"containerStatuses": [ended()], "initContainerStatuses": [ended("proxy", 137)]},
-            "Error: container worker ended with code 1",
+            "Error: container worker exited with code 1",
         ),
-        ({"initContainerStatuses": [ended("fetch", 3)]}, "Error: init container fetch ended with code 3"),
+        ({"initContainerStatuses": [ended("fetch", 3)]}, "Error: init container fetch exited with code 3"),
         ({"containerStatuses": [ended(message="bad\nwords")]}, "Error: container worker: bad words"),
-        ({"containerStatuses": [ended(reason="")]}, "container worker ended with code 1"),
+        ({"containerStatuses": [ended(reason="")]}, "container worker exited with code 1"),
         (
             {"containerStatuses": [ended(code=137, reason="ContainerStatusUnknown")]},
-            "ContainerStatusUnknown: container worker ended with code 137",
+            "ContainerStatusUnknown: container worker exited with code 137",
         ),
     ],
 )
@@ -232,11 +232,11 @@ def test_a_number_that_is_none(number):
     [
         ({}, ""),
         ({"spec": {"unschedulable": True}}, "cordoned"),
-        ({"spec": {"taints": [{"key": "going"}]}}, "taint going"),
+        ({"spec": {"taints": [{"key": "going"}]}}, "tainted with going"),
         ({"spec": {"taints": [{"key": "staying"}]}}, ""),
         (
             {"metadata": {"name": "n", "deletionTimestamp": "2026-01-01T00:00:00Z"}},
-            "the node is being deleted",
+            "being deleted",
         ),
     ],
 )

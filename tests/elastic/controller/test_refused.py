@@ -100,7 +100,7 @@ async def test_the_jobs_of_a_namespace_that_are_refused_are_counted(api, house, 
         crowds.append(crowd)
         return before(number, why, crowd)
 
-    monkeypatch.setattr(pod_control, "FailedCreate", told)
+    monkeypatch.setattr(pod_control, "StartRefused", told)
     left = refuse(api, POD)
     for name in ("a", "b", "c"):
         job(api, name, minWorkers=1)
@@ -122,11 +122,11 @@ async def test_the_jobs_of_a_namespace_that_are_refused_are_counted(api, house, 
 async def test_a_status_is_not_worked_out_where_nothing_has_happened(api, house):
     """What another writes over it meanwhile is put right all the same."""
     job(api)
-    await house.until(lambda: "wait for seats" in status(api).get("reason", ""))
+    await house.until(lambda: "waiting to be scheduled" in status(api).get("reason", ""))
     controller = house.controller()
     controller.refresh()
     controller._reconciler.status = None
     api.change(requests.JOBS, "team", "train", status={"reason": "all is well"})
 
-    await house.until(lambda: "wait for seats" in status(api).get("reason", ""))
+    await house.until(lambda: "waiting to be scheduled" in status(api).get("reason", ""))
     assert house.value("broken_total") == 0

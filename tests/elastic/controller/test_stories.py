@@ -134,7 +134,7 @@ async def test_a_round_is_written_before_it_is_told(api, house):
     refused = api.refused["PATCH", requests.JOBS] = [Refuse(500) for _ in range(1000)]
 
     training = asyncio.create_task(train(house, 2))
-    await house.until(lambda: "round 1" in house.controller()._reconciler.status(0.0).reason)
+    await house.until(lambda: "Round 1" in house.controller()._reconciler.status(0.0).reason)
     before = len(refused)
     await house.until(lambda: len(refused) < before - 1)
     assert not training.done()
@@ -196,7 +196,7 @@ async def test_an_answer_that_was_lost_makes_no_second_pod(api, house):
         ({"template": {"spec": {"containers": []}}}, "spec.template.spec.containers"),
         (
             {"template": {**TEMPLATE, "metadata": {"labels": {"gangwright.io/surplus": "true"}}}},
-            "spec.template.metadata.labels[gangwright.io/surplus] = 'true': leave it out",
+            "spec.template.metadata.labels[gangwright.io/surplus] = 'true': remove it",
         ),
     ],
 )

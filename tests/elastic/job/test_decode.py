@@ -88,7 +88,7 @@ def test_everything_that_can_be_said_is_read() -> None:
         ({"template": {"spec": {"containers": []}}}, "spec.template.spec.containers = []: a list of one container at least"),
         ({"template": {"spec": 3}}, "spec.template.spec.containers = none: a list of one container at least"),
         ({"strategy": "heap"}, "spec.strategy = 'heap': one of pack, spread, cosine"),
-        ({"sizing": {"policy": "luck"}}, "spec.sizing.policy = 'luck': one of offer, efficiency, utility, schedule"),
+        ({"sizing": {"policy": "luck"}}, "spec.sizing.policy = 'luck': must be one of offer, efficiency, utility, schedule"),
         ({"sizing": 3}, "spec.sizing = 3: an object"),
         ({"schedule": [{"epoch": 1, "workers": 9}]}, "spec.schedule[0].workers = 9: from minWorkers to maxWorkers, 2 … 4"),
         ({"schedule": [{"epoch": 1}, {"epoch": 1}]}, "spec.schedule[1].epoch = 1.0: later than the entry before it, 1"),

@@ -116,23 +116,26 @@ def test_what_the_next_start_waits_for_is_told_of_each_role(monkeypatch: pytest.
     coming = world.status.next_change
     assert coming is not None
     assert coming.at is not None
-    assert (coming.reason, coming.at > world.now) == ("the next start of surplus, after failures", True)
+    assert (coming.reason, coming.at > world.now) == ("next start of surplus after failures", True)
     moment = datetime.fromtimestamp(coming.at, UTC)
-    wait = f"the next start of surplus is at {moment:%H:%M:%S} UTC, after 8 failures in a row"
+    wait = f"next start of surplus at {moment:%H:%M:%S} UTC, after 8 consecutive failures"
     assert world.status.reason == f"{wait}: no surplus any more"
 
     world.size(2)
     world.run(2)
-    assert (world.status.reason, world.status.next_change) == ("2 wanted by test: the test says so", None)
+    assert (world.status.reason, world.status.next_change) == (
+        "2 workers wanted by test: the test says so",
+        None,
+    )
 
     refuse(monkeypatch, "core")
     world.size(6)
     world.end(world.members()[1], 1, None)
     world.run(4)
-    assert "the next start of core is at " in world.status.reason
+    assert "next start of core at " in world.status.reason
     assert ": no core any more" in world.status.reason
     assert world.status.next_change is not None
-    assert world.status.next_change.reason == "the next start of core, after failures"
+    assert world.status.next_change.reason == "next start of core after failures"
 
 
 @pytest.mark.slow
@@ -155,7 +158,7 @@ def test_pods_that_are_refused_late_are_refused(after: float, monkeypatch: pytes
     told = [effect.message for effect in world.sentences(job_effects.Tell)]
     pauses = [later - before for before, later in itertools.pairwise(sorted(set(tries)))]
 
-    assert set(told) == {"the API server made no pod: failed calling webhook"}
+    assert set(told) == {"Pod creation failed: failed calling webhook"}
     assert "failed calling webhook" in world.status.reason
     assert max(pauses) > 3 * after
 
@@ -324,7 +327,7 @@ def test_the_same_refusal_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
     number = world.sentences(job_effects.StartWorker)[-1].number
     world.handle(job_events.StartRefused(number, "another quota"))
     assert [one.message for one in world.sentences(job_effects.Tell)][1:] == [
-        "the API server made no pod: another quota"
+        "Pod creation failed: another quota"
     ]
 
     world.handle(job_events.WorkerSeen("u", "w"))

@@ -38,11 +38,9 @@ def test_a_rank_that_always_fails_at_the_same_step_fails_the_job() -> None:
     assert world.run(HOUR, raising(world, 43)), world.status.reason
     assert (reason(world), world.status.restarts) == ("TooManyFailures", 0)
     said = world.status.reason
-    assert re.match(
-        r"its processes failed 3 times in a row, and the training did not get further than step 4[12];", said
-    )
+    assert re.match(r"Worker processes failed 3 times in a row without progress beyond step 4[12];", said)
     assert "; spec.maxRestarts is 2: w" in said
-    assert said.endswith(" ended with code 1: ValueError: bad sample: the end")
+    assert said.endswith(" exited with code 1: ValueError: bad sample: the end")
     assert world.run(60, lambda: not world.pods)
 
 
@@ -197,8 +195,8 @@ def test_workers_that_never_get_ready_do_not_hold_nodes_without_end() -> None:
     assert world.run(4 * HOUR, every(world, never_ready)), world.status.reason
     assert (reason(world), world.status.restarts) == ("ProgressDeadlineExceeded", 0)
     assert world.now - began > 2400
-    assert world.status.reason.startswith("it held nodes for 1800 s and did not get further than step 0; ")
-    assert " was not ready 120 s after it got its seat" in world.status.reason
+    assert world.status.reason.startswith("The job held nodes for 1800 s without progress beyond step 0; ")
+    assert " was not ready 120 s after it was assigned to a node" in world.status.reason
     assert world.run(60, lambda: not world.pods)
 
 
@@ -221,8 +219,8 @@ def test_those_that_hold_the_state_do_not_wait_without_end() -> None:
     assert not world.run(840, lambda: world.phase is Phase.FAILED)
     assert world.run(120, lambda: world.phase is Phase.FAILED), world.status.reason
     assert reason(world) == "ProgressDeadlineExceeded"
-    assert "1 of 2 workers of the quorum are ready" in world.status.reason
-    assert " wait for seats" in world.status.reason
+    assert "1 of 2 quorum workers ready" in world.status.reason
+    assert " waiting to be scheduled" in world.status.reason
 
 
 def test_a_rank_that_always_hangs_does_not_hold_nodes_without_end() -> None:

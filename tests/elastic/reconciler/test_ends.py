@@ -24,7 +24,7 @@ def test_what_comes_after_the_training_is_waited_for() -> None:
     world.run(2 * max(world.limits.hang, world.limits.save))
 
     assert (world.phase, first.child) == (Phase.FINISHING, "exporting")
-    assert world.status.reason == f"the training has come to its end; {first.name} still at work"
+    assert world.status.reason == f"Training finished; still running: {first.name}"
     world.end(first, 0, None)
     assert world.run(10, lambda: world.phase is Phase.SUCCEEDED)
 
@@ -67,7 +67,7 @@ def test_members_that_wait_for_one_that_has_ended_are_waited_for_shortly(
     world.finish(first)
 
     assert world.run(world.limits.save + 60, lambda: world.phase is Phase.FAILED)
-    assert world.status.reason.startswith(f"{first.name} ended with code 0 while the training went on in ")
+    assert world.status.reason.startswith(f"{first.name} exited with code 0 while the training continued in ")
 
 
 def test_a_member_that_ends_before_its_training_function_returns_fails_the_job() -> None:
@@ -77,7 +77,7 @@ def test_a_member_that_ends_before_its_training_function_returns_fails_the_job()
     world.end(first, 0, None)
 
     assert world.run(2, lambda: world.phase is Phase.FAILED), world.status.reason
-    said = f"{first.name} ended with code 0 at step 2., before .* returned; spec.earlyExit = fail: allow .*"
+    said = f"{first.name} exited with code 0 at step 2., before .* returned. Set spec.earlyExit to allow .*"
     assert re.fullmatch(said, world.status.reason)
     assert [one.reason for one in world.status.conditions if one.type == "Failed"] == ["EarlyExit"]
 
@@ -89,7 +89,7 @@ def test_a_rank_that_returns_some_steps_before_the_others_fails_the_job() -> Non
     world.finish(first)
 
     assert world.run(10, lambda: world.phase is Phase.FAILED), world.status.reason
-    said = f"{first.name} ended with code 0 while the training went on in {other.name}; spec.earlyExit = fail: allow "
+    said = f"{first.name} exited with code 0 while the training continued in {other.name}. Set spec.earlyExit to allow "
     assert world.status.reason.startswith(said)
 
 
@@ -122,7 +122,7 @@ def test_an_export_that_fails_fails_the_job(before: bool) -> None:
     world.end(first, 1, None, why="OSError: no space left on the device")
 
     assert world.run(2, lambda: world.phase is Phase.FAILED), world.status.reason
-    said = f"{first.name} failed after the training, with code 1: OSError: no space left on the device"
+    said = f"{first.name} failed after the training with code 1: OSError: no space left on the device"
     assert (world.status.reason, world.status.restarts) == (said, 0)
 
 
@@ -167,7 +167,7 @@ def test_a_job_that_fails_too_often_ends() -> None:
 
     assert world.run(300, crash_all), world.status.reason
     assert "spec.maxRestarts" in world.status.reason
-    assert "ended with code 1: the end" in world.status.reason
+    assert "exited with code 1: the end" in world.status.reason
     assert world.run(40, lambda: not world.pods)
     before = {one.type: one for one in world.status.conditions}
     assert before["Failed"].reason == "TooManyRestarts"
@@ -238,7 +238,7 @@ def test_a_script_that_is_not_elastic_fails_its_job_at_once() -> None:
 
     assert world.run(2, lambda: world.phase is Phase.FAILED), world.status.reason
     assert world.status.reason.startswith(
-        f"{first.name} ended with code 0 and never called a function that hvd."
+        f"{first.name} exited with code 0 and never called a function decorated with hvd."
     )
     assert world.status.restarts == 0
 
@@ -255,7 +255,7 @@ def test_a_script_that_shows_that_it_is_of_another_kind_fails_its_job_at_once(co
 
     assert world.run(2, lambda: world.phase is Phase.FAILED), world.status.reason
     assert world.status.reason.startswith(
-        f"{first.name} has a script that is not elastic: torchrun runs it: "
+        f"{first.name} has a script that is not elastic: torchrun runs it. "
     )
     assert [one.reason for one in world.status.conditions if one.type == "Failed"] == ["NotElastic"]
     assert (world.status.restarts, world.made, world.status.barred) == (0, 2, ())

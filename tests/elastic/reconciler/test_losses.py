@@ -71,7 +71,7 @@ def test_a_lost_node_is_noticed_by_silence() -> None:
     assert recovers(world, 3, within=COLLECTIVE_S + 4) <= COLLECTIVE_S + 4
     assert gone not in world.members()
     told = [one.message for one in world.sentences(job_effects.Tell) if one.reason == "WorkerLost"]
-    assert told == [f"{gone.name} has given no sign of life for 5 s"]
+    assert told == [f"{gone.name} sent no heartbeat for 5 s"]
 
 
 def test_a_hung_main_thread_is_named() -> None:

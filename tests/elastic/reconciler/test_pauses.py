@@ -90,7 +90,7 @@ def test_a_job_that_goes_on_is_in_the_phase_in_which_it_was_suspended(*, restart
 def test_a_job_that_begins_anew_begins_its_schedule_anew(*, restarted: bool) -> None:
     """What was not saved is gone, its epoch too: size and rounds are those of the first phase again."""
     world = resumed("", restarted=restarted)
-    assert asked(world) == (2, "the schedule at its beginning, for no epoch is told yet")
+    assert asked(world) == (2, "the schedule at its beginning, because no epoch is reported yet")
     assert world.run(30, lambda: world.trains(2)), world.status.reason
     record = world.status.assignment
 
@@ -386,7 +386,7 @@ def test_a_stranger_is_told_so() -> None:
     """A uid that is no pod of the job gets a reason to end."""
     number, why = Reconciler("ns/job").beat_answer("nobody")
 
-    assert (number, why) == (0, "it is no worker of this job")
+    assert (number, why) == (0, "is not a worker of this job")
 
 
 def test_who_is_waited_for_stands_in_the_status() -> None:
@@ -400,7 +400,7 @@ def test_who_is_waited_for_stands_in_the_status() -> None:
     world.kill(world.members()[2])
     world.run(2)
 
-    assert f"waits for {absent.name}" in world.status.reason
+    assert f"waiting at the barrier for {absent.name}" in world.status.reason
 
 
 def test_a_spec_that_cannot_be_read_starts_nothing() -> None:

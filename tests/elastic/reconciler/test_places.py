@@ -199,7 +199,7 @@ def test_a_condition_names_the_line_that_asked() -> None:
     said = {one.type: one for one in gang.job.status(gang.now).conditions}["SetupRankStale"]
 
     assert said.status
-    assert "a set up for another rank or size than the round's, asked for at train.py:12" in said.message
+    assert "a set up with a different rank or size than the round's, read at train.py:12" in said.message
 
 
 def test_a_set_up_is_of_all_or_of_each_by_itself() -> None:

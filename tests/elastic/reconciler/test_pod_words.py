@@ -65,7 +65,7 @@ def test_what_the_agent_said_before_stays_beside_the_cause() -> None:
     for _ in range(3):
         see(world, pod)
 
-    said = "ended with code 1: MemoryError: the end"
+    said = "exited with code 1: MemoryError: the end"
     assert told(world, "WorkerLost") == [f"{pod.name} {said}"]
     assert told(world, "PodFailed") == [f"{pod.name}: {OOM}"]
     assert reason_of(world, pod) == f"failed: {OOM}; {said}"
@@ -101,7 +101,9 @@ def test_a_cause_that_comes_late_is_told_with_the_wait_for_the_next_start() -> N
         world.end(pod, 1, None)
         world.run(0.2)
 
-    assert f"after 2 failures in a row: {pod.name} failed: {OOM}; ended with code 1" in world.status.reason
+    assert (
+        f"after 2 consecutive failures: {pod.name} failed: {OOM}; exited with code 1" in world.status.reason
+    )
 
 
 def test_an_exit_code_adds_nothing_to_what_was_said() -> None:
@@ -110,21 +112,21 @@ def test_an_exit_code_adds_nothing_to_what_was_said() -> None:
     pod = world.members()[1]
     world.lose_node(pod)
     assert world.run(10, lambda: bool(told(world, "WorkerLost")))
-    pod.cause, pod.plain, pod.phase = "Error: container worker ended with code 137", True, "Failed"
+    pod.cause, pod.plain, pod.phase = "Error: container worker exited with code 137", True, "Failed"
     see(world, pod)
 
     assert told(world, "PodFailed") == []
-    assert reason_of(world, pod).startswith("has given no sign of life")
+    assert reason_of(world, pod).startswith("sent no heartbeat")
 
 
 @pytest.mark.parametrize(
     ("cause", "said"),
     [
         (
-            "Error: init container fetch ended with code 3",
-            "failed: Error: init container fetch ended with code 3",
+            "Error: init container fetch exited with code 3",
+            "failed: Error: init container fetch exited with code 3",
         ),
-        ("", "its pod has failed"),
+        ("", "failed: pod phase Failed"),
     ],
 )
 def test_where_there_is_no_better_word_the_exit_code_is_told(cause: str, said: str) -> None:
@@ -178,7 +180,7 @@ def test_a_container_beside_the_training_that_was_killed_is_shown_while_the_work
     world.run(0.2)
 
     assert told(world, "PodFailed") == []
-    assert told(world, "WorkerLost") == [f"{pod.name} ended with code 1: the end"]
+    assert told(world, "WorkerLost") == [f"{pod.name} exited with code 1: the end"]
 
 
 ENDS: dict[str, Callable[[World, Pod], None]] = {

@@ -155,7 +155,7 @@ def test_a_process_that_ended_says_nothing_more() -> None:
     assert talk.job.restart("c")
 
 
-@pytest.mark.parametrize("why", ["ended with code 1", "its pod is gone"])
+@pytest.mark.parametrize("why", ["exited with code 1", "its pod was deleted"])
 def test_the_round_is_not_published_when_somebody_dies_while_it_is_written(why: str) -> None:
     """Its number is given up, the survivors get the next one."""
     talk = Talk("abcd")
@@ -231,7 +231,7 @@ def test_a_slow_leaver_is_no_failure() -> None:
     lost = [
         one.message for one in talk.said if isinstance(one, job_effects.Tell) and one.reason == "WorkerLost"
     ]
-    assert lost == ["b ended with code 1"]
+    assert lost == ["b exited with code 1"]
     assert [one.node for one in talk.job.status(talk.now).barred] == ["nb"]
 
 

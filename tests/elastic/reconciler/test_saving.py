@@ -190,5 +190,5 @@ def test_who_saves_has_his_time_however_long_he_was_there(*, restarted: bool) ->
 
     talk.wait(10.0, "abc")
     assert [one.why for one in talk.said if isinstance(one, job_effects.StopWorker)] == [
-        "it was released and did not end"
+        "it was released but did not exit"
     ]

@@ -82,7 +82,7 @@ def test_what_the_script_leaves_aside_is_told_once(uses: tuple[str, ...], batch:
     train(made, uses)
     train(made, uses, step=2)
 
-    said = f"the script does not call {calls}: it keeps its own, and spec.batch is not applied to that"
+    said = f"The script does not call {calls}, so it keeps its own and spec.batch is not applied"
     assert events(made) == ([said] if calls else [])
 
 
@@ -143,7 +143,7 @@ def test_a_schedule_without_epochs_is_told() -> None:
 
     told = conditions(made)["EpochReported"]
     assert (told.status, told.reason) == (False, "NoEpochReported")
-    assert "schedule[1] begins with epoch 5" in told.message
+    assert "schedule[1] begins at epoch 5" in told.message
     assert "gangwright.epoch(done)" in told.message
     train(made, ("batch", "epoch"), step=2)
     assert said(made, "EpochReported") == (True, "EpochsReported")

@@ -102,15 +102,13 @@ def test_people_are_told() -> None:
     assert (seen(world).status, seen(world).reason) == (True, "WatchHealthy")
     world.lose_sight()
     world.run(15)
-    said = (
-        "the watch of pods does not stand: no worker is started, and none taken for not made, until it does"
-    )
+    said = "the watch of pods is down; no workers are started until the pod watch recovers"
     assert (seen(world).status, seen(world).reason, seen(world).message) == (False, "WatchFailed", said)
-    assert world.status.reason.startswith(said + "; 2 wanted by test")
+    assert world.status.reason.startswith(said + "; 2 workers wanted by test")
     world.see_again()
 
     assert (seen(world).status, seen(world).message) == (True, "")
-    assert world.status.reason.startswith("2 wanted by test")
+    assert world.status.reason.startswith("2 workers wanted by test")
 
 
 def test_a_pod_that_was_never_made_is_made_again() -> None:

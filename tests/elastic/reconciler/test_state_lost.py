@@ -25,7 +25,7 @@ def test_the_only_worker_is_drained() -> None:
     leave(talk, "a")
 
     (message,) = told(talk)
-    assert message.startswith("the state of step 20 goes with a: ")
+    assert message.startswith("Training state of step 20 is lost with a: ")
     assert "spec.checkpoint.path" in message
     talk.come("b", 2)
     assert [seat.name for seat in talk.round.ring] == ["b"]

@@ -37,7 +37,7 @@ def test_a_size_that_was_stated_stands_until_the_policy_speaks(before: int | Non
     assert world.trains(6)
     assert (world.members(), len(world.sentences(job_effects.StartWorker))) == (members, starts)
     assert (world.status.wanted, world.status.wanted_by) == (6, "user")
-    assert world.status.reason == "6 wanted by user: spec.workers was 6, until the policy speaks"
+    assert world.status.reason == "6 workers wanted by user: spec.workers was 6, until the policy decides"
     view = world.membership.wishes(world.now)
     assert view is not None
     assert view.want == 6

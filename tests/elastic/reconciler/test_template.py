@@ -57,8 +57,8 @@ def test_who_joins_a_gang_has_its_template(restarted: bool) -> None:
     assert world.run(60, lambda: world.trains(3)), world.status.reason
 
     said = (
-        "spec.template was edited: spec.containers. Workers are made from the template that the gang was started with, "
-        "until the whole gang is started again. To have the edit at once, suspend the job and let it go on."
+        "spec.template was edited: spec.containers. Workers use the template with which the gang was started "
+        "until the whole gang restarts. To apply the edit now, suspend and resume the job."
     )
     assert world.made == 4
     assert images(world) == {"train"}
@@ -98,7 +98,9 @@ def test_each_edit_is_told_once() -> None:
         "template was edited: metadata.labels, spec.containers",
         "template was edited: spec.containers",
     ]
-    assert "Without spec.checkpoint.path the training then begins from its start." in changed(world).message
+    assert (
+        "Without spec.checkpoint.path, training then restarts from the beginning." in changed(world).message
+    )
 
     world.change(template=TEMPLATE)
     assert (before.status, changed(world).status, changed(world).message) == (False, False, "")

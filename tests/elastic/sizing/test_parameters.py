@@ -9,37 +9,37 @@ from scheduler.elastic.sizing.policy_parameters import BY_NAME, NAMES, Efficienc
 from scheduler.errors import SettingsError
 
 WRONG = [
-    ("greedy", {}, "spec.sizing.policy = 'greedy': one of offer, efficiency, utility, schedule"),
-    ("offer", {"threshold": 0.1}, "spec.sizing.parameters.threshold = 0.1: no parameter of offer; those are hold, horizon"),
-    ("efficiency", {"threshold": 0}, "spec.sizing.parameters.threshold = 0: a fraction above 0, at most 1"),
-    ("efficiency", {"threshold": "0.1"}, "spec.sizing.parameters.threshold = '0.1': a fraction above 0, at most 1"),
-    ("efficiency", {"samples": 2.5}, "spec.sizing.parameters.samples = 2.5: a whole number, 1 … 10000"),
-    ("efficiency", {"hold": True}, "spec.sizing.parameters.hold = True: a number of seconds, 0 … one year"),
-    ("efficiency", {"stride": math.nan}, "spec.sizing.parameters.stride = nan: a factor, 1 … 16"),
-    ("utility", {"price": math.inf}, "spec.sizing.parameters.price = inf: a number, 0 … 1e9"),
-    ("utility", {"deadline": 0}, "spec.sizing.parameters.deadline = 0: seconds above 0, at most one year"),
-    ("utility", {"points": 3}, "spec.sizing.parameters.points = 3: a list of at most 64 points, each with until and value"),
-    ("utility", {"points": [7]}, "spec.sizing.parameters.points[0] = 7: until and value, both numbers"),
-    ("utility", {"points": [{"until": 1}]}, "spec.sizing.parameters.points[0] = {'until': 1}: until and value, both numbers"),
+    ("greedy", {}, "spec.sizing.policy = 'greedy': must be one of offer, efficiency, utility, schedule"),
+    ("offer", {"threshold": 0.1}, "spec.sizing.parameters.threshold = 0.1: unknown parameter of offer; use one of hold, horizon"),
+    ("efficiency", {"threshold": 0}, "spec.sizing.parameters.threshold = 0: must be above 0 and at most 1"),
+    ("efficiency", {"threshold": "0.1"}, "spec.sizing.parameters.threshold = '0.1': must be above 0 and at most 1"),
+    ("efficiency", {"samples": 2.5}, "spec.sizing.parameters.samples = 2.5: must be an integer between 1 and 10000"),
+    ("efficiency", {"hold": True}, "spec.sizing.parameters.hold = True: must be seconds between 0 and 31536000 (one year)"),
+    ("efficiency", {"stride": math.nan}, "spec.sizing.parameters.stride = nan: must be a factor between 1 and 16"),
+    ("utility", {"price": math.inf}, "spec.sizing.parameters.price = inf: must be a number between 0 and 1e9"),
+    ("utility", {"deadline": 0}, "spec.sizing.parameters.deadline = 0: must be above 0, at most one year"),
+    ("utility", {"points": 3}, "spec.sizing.parameters.points = 3: must be a list of at most 64 points, each with until and value"),
+    ("utility", {"points": [7]}, "spec.sizing.parameters.points[0] = 7: must have until and value, both numbers"),
+    ("utility", {"points": [{"until": 1}]}, "spec.sizing.parameters.points[0] = {'until': 1}: must have until and value, both numbers"),
     (
         "utility",
         {"points": [{"until": 1, "value": 1}, {"until": -2, "value": 1}]},
-        "spec.sizing.parameters.points[1].until = -2: a number of seconds, 0 … one year",
+        "spec.sizing.parameters.points[1].until = -2: must be seconds between 0 and 31536000 (one year)",
     ),
     (
         "utility",
         {"points": [{"until": 9, "value": 1}, {"until": 9, "value": 1}]},
-        "spec.sizing.parameters.points[1].until = 9.0: later than the point before it, 9",
+        "spec.sizing.parameters.points[1].until = 9.0: must be later than the point before it, 9",
     ),
     (
         "utility",
         {"points": [{"until": 1, "value": 1}, {"until": 2, "value": 3}]},
-        "spec.sizing.parameters.points[1].value = 3.0: no more than the point before it, 1",
+        "spec.sizing.parameters.points[1].value = 3.0: must be no more than the point before it, 1",
     ),
     (
         "utility",
         {"points": [{"until": 1, "value": 1}], "deadline": 5},
-        "spec.sizing.parameters.deadline = 5: leave it out beside points",
+        "spec.sizing.parameters.deadline = 5: remove it if you set points",
     ),
 ]  # fmt: skip
 

@@ -131,7 +131,7 @@ def test_who_does_not_say_what_is_left_hears_how():
 def test_a_schedule_without_epochs_says_so():
     """Where no epoch is told the reason claims none."""
     assert by_epoch(job("schedule", size=2, epoch=None, schedule=STAGES)).reason == (
-        "the schedule at its beginning, for no epoch is told yet"
+        "the schedule at its beginning, because no epoch is reported yet"
     )
     assert by_epoch(job("schedule", size=2, epoch=3.0, schedule=STAGES)).reason == "the schedule at epoch 3"
 
@@ -226,9 +226,9 @@ def test_a_resize_must_pay(policy):
 @pytest.mark.parametrize(
     ("there", "remaining", "said"),
     [
-        (800.0, 5.0 * 400.0, "the end is too near to win back another resize"),
-        (400.0, 5.0 * 400.0, "16 workers would not win back what a resize costs"),
-        (400.0, None, "16 workers would not win back what a resize costs"),
+        (800.0, 5.0 * 400.0, "the remaining time is too short to win back another resize"),
+        (400.0, 5.0 * 400.0, "16 workers would not win back the cost of a resize"),
+        (400.0, None, "16 workers would not win back the cost of a resize"),
     ],
 )
 def test_why_a_resize_does_not_pay(there, remaining, said):

@@ -210,7 +210,7 @@ def test_whole_steps_or_nothing():
     picture = job("efficiency", {"step": 4}, min=4, size=4, measured=seen({4: 400.0}))
 
     assert size([picture], slots(3))["team/a"] == Want(
-        size=4, reason="best so far 4, trying 8; there is no room for 8", by="efficiency"
+        size=4, reason="best so far 4, trying 8; no free capacity for 8", by="efficiency"
     )
     assert size([picture], slots(4))["team/a"].size == 8
 

@@ -34,7 +34,7 @@ async def test_workers_that_never_train(jobs, kubelet, impatient):
     await jobs.until("absent", named)
     await asyncio.gather(
         given_up(jobs, "absent", "cannot start: "),
-        given_up(jobs, "idle", "was not ready 12 s after it got its seat"),
+        given_up(jobs, "idle", "was not ready 12 s after it was assigned to a node"),
     )
 
     for place, selector in enumerate(pinned):
@@ -71,7 +71,7 @@ async def test_a_newcomer_that_is_never_ready(jobs, kubelet, tmp_path):
     given_up = await jobs.last_step("train")
     await jobs.say("train", workers=1)
     told = await jobs.told("train", "WorkerLost")
-    assert f"{newcomer} was not ready 15 s after it got its seat" in told
+    assert f"{newcomer} was not ready 15 s after it was assigned to a node" in told
 
     (free,) = {*nodes} - {member["node"]}
     await jobs.pod("other", nodeSelector={"kubernetes.io/hostname": free})

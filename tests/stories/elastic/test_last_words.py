@@ -9,15 +9,20 @@ from bench.elastic.jobs import SCRIPTS, STANDIN, in_phase, job, slots
 pytestmark = pytest.mark.timeout(900)
 
 ENDS = {
-    "all return": ([], "fail", "Succeeded", "the training has come to its end"),
+    "all return": ([], "fail", "Succeeded", "Training finished"),
     "one exits halfway": (
         ["--bad-end", "exit"],
         "fail",
         "EarlyExit",
-        " ended with code 0 at step 20, before ",
+        " exited with code 0 at step 20, before ",
     ),
-    "one returns halfway": (["--bad-end", "return"], "fail", "EarlyExit", " while the training went on in "),
-    "one may exit halfway": (["--bad-end", "exit"], "allow", "Succeeded", "the training has come to its end"),
+    "one returns halfway": (
+        ["--bad-end", "return"],
+        "fail",
+        "EarlyExit",
+        " while the training continued in ",
+    ),
+    "one may exit halfway": (["--bad-end", "exit"], "allow", "Succeeded", "Training finished"),
     "an export fails": (
         ["--bad-end", "export"],
         "fail",
@@ -54,7 +59,7 @@ async def test_a_script_that_is_not_elastic_runs_once(jobs, kubelet):
     over = await jobs.until("train", in_phase("Succeeded", "Failed"))
 
     assert over["phase"] == "Failed"
-    assert " and never called a function that hvd.elastic.run decorates: " in over["reason"]
+    assert " and never called a function decorated with hvd.elastic.run. " in over["reason"]
     assert over["restarts"] == 0
 
 
@@ -69,7 +74,7 @@ async def test_a_script_of_another_kind_is_recognized_before_it_trains(jobs, kub
     failed = [one["reason"] for one in over["conditions"] if one["type"] == "Failed"]
     assert (over["phase"], failed) == ("Failed", ["NotElastic"])
     sign = (
-        " has a script that is not elastic: it calls torch.distributed.init_process_group without Horovod: "
+        " has a script that is not elastic: it calls torch.distributed.init_process_group without Horovod. "
     )
     assert sign in over["reason"]
     assert over["restarts"] == 0

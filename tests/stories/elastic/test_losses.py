@@ -126,7 +126,13 @@ async def test_the_master_is_killed(jobs, kubelet, elastic):
     assert whole(await jobs.steps("train"))
 
 
-@pytest.mark.parametrize("away", [0.0, COLLECTIVE + 5.0], ids=["briefly", "for long"])
+@pytest.mark.parametrize(
+    "away",
+    [
+        pytest.param(0.0, id="briefly"),
+        pytest.param(COLLECTIVE + 5.0, id="for long", marks=pytest.mark.extended),  # the same way, only later
+    ],
+)
 async def test_the_master_is_killed_while_workers_meet(jobs, kubelet, elastic, tmp_path, away):
     """Inside Horovod's `init` they wait for each other's addresses. What was told before went with the master's memory:
     after Horovod's time they end, and go on from what was saved last.
@@ -174,7 +180,7 @@ async def test_all_workers_are_lost(jobs, kubelet, tmp_path):
     await jobs.until_step("train", lambda step: step["pod"] not in names and step["step"] > last)
     assert (await jobs.status("train"))["restarts"] == 1
     (told,) = await jobs.told("train", "GangLost")
-    assert told.endswith(f"the gang begins again from the last checkpoint in {kept}")
+    assert told.endswith(f"the gang restarts from the last checkpoint in {kept}")
 
 
 def _runs(pod):

@@ -55,7 +55,7 @@ async def test_a_value_of_the_set_up_that_is_left_behind_is_told(jobs, kubelet):
     grown = await jobs.until("train", lambda status: of_size(2)(status) and stale(status))
 
     assert stale(alone) == ""
-    assert f"asked for at {DIVIDING}:" in stale(grown)
+    assert f"read at {DIVIDING}:" in stale(grown)
 
 
 @pytest.mark.parametrize("dies", [(), pytest.param(("--die",), marks=pytest.mark.extended)])

@@ -263,7 +263,7 @@ class World:
         """The watch of pods breaks; the master finds out after a while."""
         missed: list[Pod] = []
         self.unseen = missed
-        why = job_events.LostSight("the watch of pods does not stand")
+        why = job_events.LostSight("the watch of pods is down")
         self.later(10.0, lambda: self.handle(why) if self.unseen is missed else None)
 
     def see_again(self) -> None:
@@ -573,7 +573,7 @@ class World:
             number, abort = self.membership.beat_answer(pod.uid)
             if not self.faults.lost():
                 pod.called = max(pod.called, number)
-                if abort and not abort.startswith("it is no worker"):
+                if abort and not abort.startswith("is not a worker"):
                     pod.abort = abort
 
     def _idle_alone(self, pod: Pod) -> float:
