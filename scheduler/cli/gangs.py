@@ -363,7 +363,7 @@ def _facts(found: GangDetail, now: float) -> Iterator[tuple[str, str]]:
     if row.position is not None:
         yield "place in the queue", str(row.position)
     if row.wait_seconds is not None:
-        yield "waiting for", span(row.wait_seconds)
+        yield "has waited", span(row.wait_seconds)
     if row.forecast is not None:
         yield "starts", starts(row.forecast, now)
     yield (
@@ -373,7 +373,7 @@ def _facts(found: GangDetail, now: float) -> Iterator[tuple[str, str]]:
     yield "priority", str(row.priority)
     yield "placement", f"{wishes.strategy}, {wishes.level}, {'required' if wishes.required else 'preferred'}"
     if wishes.expected_runtime is not None:
-        yield "expected runtime", span(wishes.expected_runtime)
+        yield "expected to run", span(wishes.expected_runtime)
     if wishes.max_runtime is not None:
         left = f", reached in {span(max(0.0, found.ends_by - now))}" if found.ends_by is not None else ""
         yield "max runtime", f"{span(wishes.max_runtime)}{left}"

@@ -82,7 +82,7 @@ def job_set_of(thing: Thing) -> JobSetOfTrainJob:
     """
     name, spec, runtime = thing["metadata"]["name"], thing["spec"], thing.get(FOUND)
     if runtime is None:
-        remedy = "requires the cluster to read the runtime. Leave out --snapshot"
+        remedy = "must be read from the cluster. Leave out --snapshot"
         raise SettingsError(f"TrainJob/{name}: spec.runtimeRef", spec["runtimeRef"].get("name"), remedy)
     if spec.get("podTemplateOverrides"):
         remedy = "is unsupported (Trainer before 2.2). Use spec.runtimePatches"
