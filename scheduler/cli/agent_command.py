@@ -19,9 +19,9 @@ def agent(
 ) -> None:
     """Run a training command as a worker of an ElasticJob.
 
-    With --install it writes the agent as one file, for images without Gangwright. The file requires only Python 3.8: python
-    agent.pyz -- python train.py. The agent reads its configuration from the environment that the elastic master sets in a
-    worker's pod.
+    With --install it writes the agent as one file, for images without Gangwright. The file requires only Python 3.8:
+    python agent.pyz -- python train.py. The agent reads its configuration from the environment that the elastic master
+    sets in a worker's pod.
     """
     if install is not None:
         if command:

@@ -1,8 +1,8 @@
 """The cluster as a document, read with the caller's own rights.
 
-Lives here: one read of everything that the service watches, with the same decoding, so that an object means the same to both.
-Never here: decisions (`replay`). Why not only the service: users who may read pods and nodes also get an answer while
-Gangwright is down.
+Lives here: one read of everything that the service watches, with the same decoding, so that an object means the same to
+both. Never here: decisions (`replay`). Why not only the service: users who may read pods and nodes also get an answer
+while Gangwright is down.
 """
 
 import asyncio
@@ -41,10 +41,10 @@ MADE_BY: Final = ("app.kubernetes.io/name", "gangwright")
 SETTINGS: Final = "gangwright-settings"
 """The ConfigMap of the settings in manifests/. Kustomize appends a hash of the content to the name."""
 
-UNAVAILABLE: Final = f"no Pod of Gangwright is ready in {HOME}; no gang is scheduled until one is. See: kubectl -n {HOME} get pods"
-UNREADY: Final = (
-    f"is the leader but not ready; no gang is scheduled until it is. See: kubectl -n {HOME} get pods"
+UNAVAILABLE: Final = (
+    f"no Pod of Gangwright is ready in {HOME}, so no gang is scheduled. See: kubectl -n {HOME} get pods"
 )
+UNREADY: Final = f"is the leader but not ready, so no gang is scheduled. See: kubectl -n {HOME} get pods"
 """Why no replica schedules what is shown."""
 
 LEASE: Final = LeaseName(HOME, "gangwright")

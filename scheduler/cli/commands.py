@@ -1,7 +1,7 @@
 """The commands as a table. Each command is loaded when it is used.
 
-Why: listing all commands, or completing a word, takes a tenth of the time that it takes to load their imports (mostly the
-Kubernetes client). So the summary of each command is here, and a test compares it with the command's docstring.
+Why: listing all commands, or completing a word, takes a tenth of the time that it takes to load their imports (mostly
+the Kubernetes client). So the summary of each command is here, and a test compares it with the command's docstring.
 """
 
 from importlib import import_module

@@ -52,8 +52,8 @@ def serve(settings: SettingsFile = None, set_: Flags = None) -> None:
 def elastic(settings: SettingsFile = None, set_: Flags = None) -> None:
     """Run the master of ElasticJobs.
 
-    It creates and deletes their workers, decides their sizes, and serves the rendezvous of workers. It prints one line of
-    JSON with the addresses of rendezvous and probes when it holds the Lease and they are open.
+    It creates and deletes their workers, decides their sizes, and serves the rendezvous of workers. It prints one line
+    of JSON with the addresses of rendezvous and probes when it holds the Lease and they are open.
     """
     from scheduler.elastic.controller.elastic_master import run
 

@@ -24,14 +24,17 @@ def defrag(
 ) -> None:
     """Plan moves that let the first waiting gang start.
 
-    Only gangs whose pods are recreated at no cost are moved, and only to nodes with free capacity. With --yes the status
-    service evicts their pods, with your rights. It reserves the new nodes for them, and the nodes of the waiting gang.
+    Only gangs whose pods are recreated at no cost are moved, and only to nodes with free capacity. With --yes the
+    status service evicts their pods, with your rights. It reserves the new nodes for them, and the nodes of the waiting
+    gang.
 
     Exits with 0 if no gang waits for resources or moves were found, and with 1 if no moves help.
     """
     if yes and offline:
         raise SettingsError(
-            "--yes", "--offline", "are exclusive: the status service makes the moves. Leave out --offline"
+            "--yes",
+            "--offline",
+            "must not be combined: the status service makes the moves. Leave out --offline",
         )
     reach = Reach(kubeconfig, context, settings, server, offline)
     answer = _worked_out(reach) if reach.is_offline() else _asked(reach, dry_run=dry_run or not yes)

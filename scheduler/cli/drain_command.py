@@ -39,8 +39,8 @@ def drain(
 ) -> None:
     """Evict gangs from a cordoned node onto reserved nodes.
 
-    No gang is taken below its quorum. The status service moves them, with your rights. Exits with 0 if no pod of Gangwright
-    is left on the node, and with 1 otherwise.
+    No gang is taken below its quorum. The status service moves them, with your rights. Exits with 0 if no pod of
+    Gangwright is left on the node, and with 1 otherwise.
     """
     remote = StatusClient(Reach(kubeconfig, context, server=server), advice="")
     until = steady() + (duration_of("--timeout", timeout) if wait else 0.0)
@@ -56,8 +56,8 @@ def drain(
 
 
 def _again(remote: StatusClient, node: str, until: float) -> DrainAnswer:
-    """The next answer of a service that answered before. If the service restarts, wait for it: it loses its reservations,
-    and continues at the next request.
+    """The next answer of a service that answered before. If the service restarts, wait for it: it loses its
+    reservations, and continues at the next request.
     """
     told = ""
     while True:

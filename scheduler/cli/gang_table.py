@@ -30,9 +30,8 @@ COLORS: Final = {
 """Colors by state. The state is also a word, so no information is in the color alone."""
 
 GPU: Final = re.compile(r".*/gpu(\..*)?|gpu\.intel\.com/(i915|xe)")
-"""Names of resources that count GPUs: nvidia.com/gpu, nvidia.com/gpu.shared, amd.com/gpu, gpu.intel.com/i915. Memory of GPUs
-has other names.
-"""
+"""Names of resources that count GPUs: nvidia.com/gpu, nvidia.com/gpu.shared, amd.com/gpu, gpu.intel.com/i915. Memory of
+GPUs has other names."""
 
 
 class Order(StrEnum):

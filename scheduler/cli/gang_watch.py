@@ -1,7 +1,7 @@
 """The pods of some gangs as they are now, by one list and a watch per namespace.
 
-Lives here: which pods belong to the gangs, and notification of changes. Never here: what callers do with them. If pods may
-be listed but not watched, they are listed again every `RELIST` seconds.
+Lives here: which pods belong to the gangs, and notification of changes. Never here: what callers do with them. If pods
+may be listed but not watched, they are listed again every `RELIST` seconds.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ def is_member(pod: api.Pod, gangs: Collection[GangKey]) -> bool:
 
 
 def is_of(pod: api.Pod, gangs: Collection[GangKey]) -> bool:
-    """Whether the pod is a member of one of these gangs, or has the name of one: a pod without a gang has its own name."""
+    """Whether the pod is a member of one of these gangs, or has the name of one (a pod without a gang)."""
     return GangKey(pod.metadata.namespace, pod.metadata.name) in gangs or is_member(pod, gangs)
 
 

@@ -96,9 +96,9 @@ def list_(
 ) -> None:
     """List gangs: place, state, GPUs, wait and expected start.
 
-    GPUS is held/requested. For a gang without GPUs all its devices count. MEMBERS is bound/required, and +N members beyond
-    the quorum. `-o wide` adds owner, priority and message. A gang has the labels of its first pod. Gangs without pods, and
-    gangs whose names you may not read, have no labels.
+    GPUS is held/requested. For a gang without GPUs all its devices count. MEMBERS is bound/required, and +N members
+    beyond the quorum. `-o wide` adds owner, priority and message. A gang has the labels of its first pod. Gangs without
+    pods, and gangs whose names you may not read, have no labels.
     """
     if watch and output in {Form.JSON, Form.YAML}:
         raise SettingsError("--watch", output.value, "supports only tables. Leave out -o or --watch")
@@ -200,8 +200,8 @@ def explain(
 ) -> None:
     """Explain why a gang waits, and what would let it start.
 
-    It shows missing resources, the pods that the gang would preempt, and the nodes of its members. Exits with 1 if the gang
-    is not found.
+    It shows missing resources, the pods that the gang would preempt, and the nodes of its members. Exits with 1 if the
+    gang is not found.
     """
     reach = Reach(kubeconfig, context, settings, server, offline)
     inside, name = split(gang, namespace, reach)

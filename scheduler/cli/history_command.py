@@ -41,9 +41,9 @@ def history(
 ) -> None:
     """List finished gangs: wait, runtime and device hours.
 
-    WAITED is the time from the first pod to the bind of the quorum, RAN the time from there to the end. HOURS are device
-    hours over all pods, or core hours for pods without devices. The status service keeps the history in memory, so it
-    starts empty after a restart or a takeover by another replica.
+    WAITED is the time from the first pod to the bind of the quorum, RAN the time from there to the end. HOURS are
+    device hours over all pods, or core hours for pods without devices. The status service keeps the history in memory,
+    so it starts empty after a restart or a takeover by another replica.
     """
     reach = Reach(kubeconfig, context, settings, server, offline)
     within = scope(reach, namespace, everywhere=everywhere)

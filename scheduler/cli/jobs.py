@@ -1,7 +1,7 @@
 """`gangwright suspend`, `resume` and `resize`: change the owners of a gang's pods with the caller's own rights.
 
-Lives here: which Jobs, JobSets and ElasticJobs create the pods of a gang, which of them are suspended, and the number of
-workers of an elastic job. Never here: a pod.
+Lives here: which Jobs, JobSets and ElasticJobs create the pods of a gang, which of them are suspended, and the number
+of workers of an elastic job. Never here: a pod.
 """
 
 import asyncio
@@ -57,8 +57,8 @@ def suspend(
 ) -> None:
     """Suspend the Jobs, JobSets and ElasticJobs of a gang.
 
-    Its pods are deleted, and their resources become free. An ElasticJob first saves a checkpoint if its spec has one. A Job
-    that Gangwright had suspended for another gang now stays suspended.
+    Its pods are deleted, and their resources become free. An ElasticJob first saves a checkpoint if its spec has one. A
+    Job that Gangwright had suspended for another gang now stays suspended.
 
     Exits with 1 if the gang has none of these, because nothing else can be suspended.
     """
@@ -196,8 +196,8 @@ def resize(
 ) -> None:
     """Set the number of workers of an ElasticJob.
 
-    The job's own bounds apply, and it keeps training meanwhile. `auto` lets its policy decide again. Exits with 1 if the
-    ElasticJob is not found.
+    The job's own bounds apply, and it keeps training meanwhile. `auto` lets its policy decide again. Exits with 1 if
+    the ElasticJob is not found.
     """
     wanted, reach = _count(workers), Reach(kubeconfig, context)
     raise typer.Exit(asyncio.run(_resize(reach, *split(job, namespace, reach), wanted)))

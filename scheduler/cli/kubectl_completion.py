@@ -1,7 +1,8 @@
 """`kubectl_complete-gangwright`: kubectl runs it when you press Tab after `kubectl gangwright`.
 
-Lives here: the completion protocol of kubectl (cobra). The arguments are the words after the plugin's name, the last one
-maybe incomplete. The answer has one candidate per line, and a directive as its last line. Never here: the candidates.
+Lives here: the completion protocol of kubectl (cobra). The arguments are the words after the plugin's name, the last
+one maybe incomplete. The answer has one candidate per line, and a directive as its last line. Never here: the
+candidates.
 """
 
 import os

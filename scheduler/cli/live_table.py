@@ -21,8 +21,8 @@ EVERY: Final = 2.0
 def follow(look: Callable[[], tuple[Table, object]]) -> None:
     """Show the result of `look` until the user interrupts it.
 
-    look: returns the table, and a value that differs when the table has changed. Raises GangwrightError if the first call
-    does. A later error is reported once, and the call is repeated.
+    look: returns the table, and a value that differs when the table has changed. Raises GangwrightError if the first
+    call does. A later error is reported once, and the call is repeated.
     """
     console, failed = screen.console(), ""
     before: object = None

@@ -1,8 +1,8 @@
 """`gangwright logs`: the logs of all members of a gang in one stream, each line with its worker's name.
 
-Lives here: a task per member, one line at a time, and how far each log was read. Never here: the content. With -f, later
-members are followed too, and a stream that ends before its container is reopened. The command ends when all members have
-finished, or the ElasticJob has.
+Lives here: a task per member, one line at a time, and how far each log was read. Never here: the content. With -f,
+later members are followed too, and a stream that ends before its container is reopened. The command ends when all
+members have finished, or the ElasticJob has.
 
 `sinceTime` has a resolution of one second, so a reopened stream starts with lines of the last second. The time that the
 kubelet puts before each line, and the lines already shown, tell which lines to skip.
@@ -69,8 +69,8 @@ class Place:
         return {} if self.opened is None else {"sinceSeconds": str(max(1, round(now - self.opened)))}
 
     def take(self, line: str) -> str | None:
-        """The text of the line. None if it was shown before. A line without a time belongs to the line before it: it is the
-        rest of a cut line, or a message of the kubelet.
+        """The text of the line. None if it was shown before. A line without a time belongs to the line before it: it is
+        the rest of a cut line, or a message of the kubelet.
         """
         moment, text = stamped(line)
         if moment is not None:
@@ -121,8 +121,8 @@ OVER: Final = frozenset({"Succeeded", "Failed"})
 """Phases of an ElasticJob that creates no more workers."""
 
 EVERY: Final = 1.0
-"""Seconds after which a stream that ended too early is reopened, and between two reads of an ElasticJob whose workers have
-finished."""
+"""Seconds after which a stream that ended too early is reopened, and between two reads of an ElasticJob whose workers
+have finished."""
 
 SILENCE: Final = 3600.0
 """Seconds without output after which a worker's stream is reopened."""
@@ -187,8 +187,8 @@ def logs(
 ) -> None:
     """Show the logs of all members of a gang as one stream.
 
-    Each line begins with the name of its pod. Exits with 1 if the gang is not found, or if the log of a member could not be
-    read.
+    Each line begins with the name of its pod. Exits with 1 if the gang is not found, or if the log of a member could
+    not be read.
     """
     reach = Reach(kubeconfig, context)
     place, name = split(gang, namespace, reach)

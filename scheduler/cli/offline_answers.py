@@ -1,10 +1,10 @@
 """Answers about a cluster, computed locally from a document, in the schemas of the status API.
 
-Lives here: the views of the status service on a local engine in the state of the cluster, and on a second engine that went
-on to decide. Never here: how an answer is shown, or where the document comes from.
+Lives here: the views of the status service on a local engine in the state of the cluster, and on a second engine that
+went on to decide. Never here: how an answer is shown, or where the document comes from.
 
-Why two engines: the second one has assigned nodes that were never assigned in the cluster. The first one shows the present
-state. The second one shows why gangs wait and what would happen.
+Why two engines: the second one has assigned nodes that were never assigned in the cluster. The first one shows the
+present state. The second one shows why gangs wait and what would happen.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -33,8 +33,8 @@ EVERYTHING: Final = Sight(None, aliases(b""))
 
 ALL: Final = Page(0, 2**31)
 QUESTIONS: Final = 1_000
-"""Planning steps per forecast: a second or two on a cluster of a thousand nodes. A user waits for it, so gangs far back in
-a long queue get no forecast. The status service takes longer and forecasts more of them."""
+"""Planning steps per forecast: a second or two on a cluster of a thousand nodes. A user waits for it, so gangs far back
+in a long queue get no forecast. The status service takes longer and forecasts more of them."""
 
 FORGOTTEN: Final = "only the status service knows finished gangs. Leave out --offline"
 

@@ -1,7 +1,7 @@
 """Options that several commands share: how to reach the cluster, the namespace, and the output format.
 
-Exit codes of every command: 0 success or a positive answer; 1 a negative answer, or not found; 2 an invalid request, or one
-that could not be answered.
+Exit codes of every command: 0 success or a positive answer; 1 a negative answer, or not found; 2 an invalid request, or
+one that could not be answered.
 """
 
 import re
@@ -71,7 +71,7 @@ Settings: TypeAlias = Annotated[
     typer.Option(
         "--settings",
         rich_help_panel=CLUSTER,
-        help="Path to a settings file. Defaults to the cluster's ConfigMap. Requires --offline if the service could answer.",
+        help="Path to a settings file. Defaults to the cluster's ConfigMap. Commands with --offline require it.",
     ),
 ]
 Server: TypeAlias = Annotated[

@@ -1,7 +1,7 @@
 """Output: tables, JSON, YAML and lines, without control sequences from untrusted text.
 
-Lives here: the only path of text to the terminal. Untrusted text is shown as written, never as rich's markup, with control
-and invisible characters escaped. Never here: what is shown.
+Lives here: the only path of text to the terminal. Untrusted text is shown as written, never as rich's markup, with
+control and invisible characters escaped. Never here: what is shown.
 """
 
 import re
@@ -155,7 +155,7 @@ def as_yaml(value: Any) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Also quotes strings that YAML 1.2 reads as numbers, for example `1e5`. PyYAML implements YAML 1.1, which doesn't."""
+    """Also quotes strings that YAML 1.2 reads as numbers, for example `1e5`. PyYAML reads YAML 1.1."""
 
 
 _Dumper.add_implicit_resolver(

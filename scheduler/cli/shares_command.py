@@ -20,9 +20,9 @@ def shares(
 ) -> None:
     """Show usage, guarantee and ceiling of each namespace.
 
-    It shows the namespaces of the setting `queue.shares`, and others that use devices or wait for them. The resources are
-    devices and those that `queue.shares` names. `-o wide` shows every resource. Namespaces whose pods you may not list are
-    one row.
+    It shows the namespaces of the setting `queue.shares`, and others that use devices or wait for them. The resources
+    are devices and those that `queue.shares` names. `-o wide` shows every resource. Namespaces whose pods you may not
+    list are one row.
     """
     answers = source(Reach(kubeconfig, context, settings, server, offline))
     found = answers.shares()

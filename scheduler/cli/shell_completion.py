@@ -1,7 +1,7 @@
 """Names for shell completion: gangs, and the namespaces that have gangs. The status service provides them.
 
-Lives here: one request with a short timeout, of which only names reach the terminal. Never here: which option is completed
-with which names (`options`), or the protocols of shells.
+Lives here: one request with a short timeout, of which only names reach the terminal. Never here: which option is
+completed with which names (`options`), or the protocols of shells.
 """
 
 import os

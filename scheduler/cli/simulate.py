@@ -103,13 +103,13 @@ def simulate(
 ) -> None:
     """Check whether a job would start now, without changes.
 
-    The answer shows the nodes of its pods, or what is missing. With -f the pods of the manifests are added to a copy of the
-    cluster or snapshot. A gang that exists already is shown as it is. Without -f all pending gangs of the snapshot are
-    simulated.
+    The answer shows the nodes of its pods, or what is missing. With -f the pods of the manifests are added to a copy of
+    the cluster or snapshot. A gang that exists already is shown as it is. Without -f all pending gangs of the snapshot
+    are simulated.
 
-    Exits with 0 if all gangs would start, now or after the named victims have terminated, or run already. Exits with 1 if a
-    gang would wait. Exits with 2 if the result is unknown because the planner does not model a field of the pods, or if the
-    manifests create no pods.
+    Exits with 0 if all gangs would start, now or after the named victims have terminated, or run already. Exits with 1
+    if a gang would wait. Exits with 2 if the result is unknown because the planner does not model a field of the pods,
+    or if the manifests create no pods.
     """
     reach = Reach(kubeconfig, context, settings, server, offline)
     asks = not reach.is_offline() and taken is None
@@ -225,9 +225,9 @@ def _as_it_is(key: GangKey, found: GangDetail) -> Outcome:
 def _certain(wanted: Wish, said: Mapping[GangKey, Outcome]) -> list[Outcome]:
     """The outcomes in the order of the submission, without unfounded positive answers.
 
-    A gang whose members wait for each other waits, whatever capacity is free. The answer already includes fields that the
-    planner does not model, except for an existing gang or an earlier version of the service. Claims are left to the answer,
-    because they were not read here if the service gave it.
+    A gang whose members wait for each other waits, whatever capacity is free. The answer already includes fields that
+    the planner does not model, except for an existing gang or an earlier version of the service. Claims are left to the
+    answer, because they were not read here if the service gave it.
     """
     outcomes = []
     for key, pods in wanted.gangs.items():

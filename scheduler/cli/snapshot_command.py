@@ -31,8 +31,8 @@ def snapshot(
 ) -> None:
     """Dump the scheduling state as JSON, for simulate.
 
-    `gangwright simulate --snapshot s.json` decides on it again. It contains names of nodes, pods and namespaces, labels of
-    nodes and requests of pods. It contains no images, commands, environments or secrets.
+    `gangwright simulate --snapshot s.json` decides on it again. It contains names of nodes, pods and namespaces, labels
+    of nodes and requests of pods. It contains no images, commands, environments or secrets.
     """
     if sys.stdout.isatty():
         raise SettingsError("standard output", "a terminal", "must be a file: gangwright snapshot > s.json")

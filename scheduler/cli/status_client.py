@@ -1,10 +1,10 @@
 """The client of the status service: through the API server, at a URL, or in its Pod.
 
-Lives here: calls of its JSON API with the credentials of the kubeconfig, and the choice of a replica. Never here: the meaning
-of an answer, or how it is shown.
+Lives here: calls of its JSON API with the credentials of the kubeconfig, and the choice of a replica. Never here: the
+meaning of an answer, or how it is shown.
 
-Through the API server, all credentials of the API server work: a token, a client certificate, an exec plugin. The other two
-ways pass on the token, and do not support certificates.
+Through the API server, all credentials of the API server work: a token, a client certificate, an exec plugin. The other
+two ways pass on the token, and do not support certificates.
 """
 
 import asyncio
@@ -287,8 +287,8 @@ class StatusClient:
     ) -> Part:
         """One answer of the service, from an active replica if possible.
 
-        Raises RefusedError for every status but 200, MissingServiceError or a KubeError if the API server answers instead,
-        and Unreachable if there is no answer.
+        Raises RefusedError for every status but 200, MissingServiceError or a KubeError if the API server answers
+        instead, and Unreachable if there is no answer.
         """
         path = path if self._reach.server else f"{API_PREFIX}{path}"
         call = f"{method} {path}"

@@ -1,8 +1,8 @@
 """A submission as Gangwright reads it: gangs, their pods, and their errors.
 
-Lives here: the way from manifests to pods of the model, with the decoders of the service, the checks, and their messages.
-Never here: a call that changes anything. The effects of the API server (the gate, defaults of a namespace, priority classes)
-are applied here, as far as they are visible from outside.
+Lives here: the way from manifests to pods of the model, with the decoders of the service, the checks, and their
+messages. Never here: a call that changes anything. The effects of the API server (the gate, defaults of a namespace,
+priority classes) are applied here, as far as they are visible from outside.
 """
 
 from collections import Counter
@@ -46,10 +46,10 @@ class PriorityClass(msgspec.Struct, rename="camel"):
 class Wish:
     """The content of the manifests. pods: in order; events: the same with groups, as facts.
 
-    wrong: errors because of which they would not be placed.  notes: warnings about settings without effect, and advice.
-    unnamed: pods that can't be identified later, because neither their names nor their gang's are known yet.
-    held_up: gangs that would never start, and why: members are created only when others are ready, or count as members of
-    another run.  stated: quorums of pod groups.
+    wrong: errors because of which they would not be placed. notes: warnings about settings without effect, and advice.
+    unnamed: pods that can't be identified later, because neither their names nor their gang's are known yet. held_up:
+    gangs that would never start, and why: members are created only when others are ready, or count as members of
+    another run. stated: quorums of pod groups.
     """
 
     pods: tuple[Pod, ...]

@@ -1,8 +1,8 @@
 """`gangwright submit`: check manifests with the decoders of the service, apply them, and optionally wait.
 
-Before an owner of pods is applied, its pods are created by a dry run of the API server. The API server accepts a Job with any
-template, and a missing RuntimeClass or an exceeded quota is only visible on the Job later. Never here: what the pods say
-about their gang (`submission`).
+Before an owner of pods is applied, its pods are created by a dry run of the API server. The API server accepts a Job
+with any template, and a missing RuntimeClass or an exceeded quota is only visible on the Job later. Never here: what
+the pods say about their gang (`submission`).
 """
 
 import asyncio
@@ -77,8 +77,8 @@ def submit(
 ) -> None:
     """Check a job's manifests, then apply them.
 
-    It reports missing and misspelled labels and annotations. If there is an error, nothing is applied. With --wait it exits
-    with 1 if a gang has no nodes in time.
+    It reports missing and misspelled labels and annotations. If there is an error, nothing is applied. With --wait it
+    exits with 1 if a gang has no nodes in time.
     """
     limit = float("inf") if timeout == "0" else duration_of("--timeout", timeout)
     reach = Reach(kubeconfig, context, settings)
@@ -222,7 +222,8 @@ def _pods(records: Iterable[GangRecord]) -> Iterator[Pod]:
 
 
 LACKS_RIGHT: Final = 'pods is forbidden: User "'
-"""Prefix of the API server's error if the user may not create pods. Their controller may, so it says nothing of the pods."""
+"""Prefix of the API server's error if the user may not create pods. Their controller may, so it says nothing of the
+pods."""
 
 OWN_WAY: Final = ("Pod/", "ElasticJob/")
 """Owners that are not checked: a pod is applied itself, and workers get more than their template has."""

@@ -35,7 +35,7 @@ class Template:
     namespace: str = ""
     maker: str = ""
     after: frozenset[str] = frozenset()
-    """Names of templates whose pods must be ready before these are created. With its own name, one pod follows another."""
+    """Names of templates whose pods must be ready before these are created. Its own name: one by one."""
     awaits: Complaint | None = None
     """Field, value and fix, if `after` is not empty."""
     claims: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
 """A TrainJob of Kubeflow Trainer and its runtime: the JobSet that follows from both.
 
-Lives here: where to find a runtime, and how Trainer 2.2 merges the two as far as placement is concerned: templates, patches,
-numbers, resources, and the PodGroup. Never here: the pods of a JobSet (`operator_pods`).
+Lives here: where to find a runtime, and how Trainer 2.2 merges the two as far as placement is concerned: templates,
+patches, numbers, resources, and the PodGroup. Never here: the pods of a JobSet (`operator_pods`).
 """
 
 from collections.abc import Iterable, Sequence
@@ -77,8 +77,8 @@ async def _runtime(client: Client, thing: Thing, things: Iterable[Thing], namesp
 
 
 def job_set_of(thing: Thing) -> JobSetOfTrainJob:
-    """The JobSet that Trainer creates from a TrainJob of `with_runtimes`. Raises SettingsError, and KeyError or TypeError
-    for an invalid TrainJob.
+    """The JobSet that Trainer creates from a TrainJob of `with_runtimes`. Raises SettingsError, and KeyError or
+    TypeError for an invalid TrainJob.
     """
     name, spec, runtime = thing["metadata"]["name"], thing["spec"], thing.get(FOUND)
     if runtime is None:

@@ -1,7 +1,8 @@
 """`gangwright ui`: the status page, opened by one command, with the credentials of any kubeconfig.
 
 Lives here: a server on loopback that serves the files of the page, and passes the requests of the page on to the status
-service through the API server. Never here: what the page shows (status.page), or who may see what (status.authorization).
+service through the API server. Never here: what the page shows (status.page), or who may see what
+(status.authorization).
 
 Requests through the local server use your credentials, so it rejects all requests that do not come from its own page:
 
@@ -66,8 +67,8 @@ def ui(
 ) -> None:
     """Open the status page in a browser.
 
-    The page is served on this machine, until Ctrl-C, to the browser that has the URL. It uses the status service through the
-    API server with the credentials of your kubeconfig, and shows what you may see.
+    The page is served on this machine, until Ctrl-C, to the browser that has the URL. It uses the status service
+    through the API server with the credentials of your kubeconfig, and shows what you may see.
     """
     asyncio.run(_serve(Reach(kubeconfig, context), browser=not no_browser))
 
@@ -218,8 +219,8 @@ async def _asked(
 
 
 def _failure(call: str, answer: Answer) -> GangwrightError:
-    """The error of the service, or of the API server instead. Never a 401 of the service: the page would attribute it to its
-    own token.
+    """The error of the service, or of the API server instead. Never a 401 of the service: the page would attribute it
+    to its own token.
     """
     if REPLICA.lower() not in answer.headers:
         said = refused(call, answer)

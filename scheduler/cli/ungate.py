@@ -1,8 +1,8 @@
 """`gangwright ungate`: remove the gate from all waiting pods before Gangwright is uninstalled.
 
-Without Gangwright a gated pod stays pending. First delete the gate policy, so that no new pod is gated, then run this, then
-delete the Deployment. The pods continue as pods of their `schedulerName`. A Job that Gangwright suspended would also stay
-suspended, so it is reported.
+Without Gangwright a gated pod stays pending. First delete the gate policy, so that no new pod is gated, then run this,
+then delete the Deployment. The pods continue as pods of their `schedulerName`. A Job that Gangwright suspended would
+also stay suspended, so it is reported.
 """
 
 import asyncio
@@ -57,9 +57,9 @@ def ungate(
 ) -> None:
     """Remove Gangwright's gate from waiting pods.
 
-    The gate is gangwright.io/planned. Run this before you uninstall Gangwright. Exits with 1 if pods could not be ungated,
-    and reports them. You may run it again. It also reports the Jobs that Gangwright suspended for other gangs and has not
-    resumed yet, if you may list Jobs.
+    The gate is gangwright.io/planned. Run this before you uninstall Gangwright. Exits with 1 if pods could not be
+    ungated, and reports them. You may run it again. It also reports the Jobs that Gangwright suspended for other gangs
+    and has not resumed yet, if you may list Jobs.
     """
     if everything == bool(namespace):
         raise errors.SettingsError(
@@ -121,7 +121,7 @@ async def gated(client: Client, namespace: str = "") -> list[Seen[_Pod]]:
 
 
 async def let_go(client: Client, pods: Iterable[Seen[_Pod]]) -> tuple[int, dict[str, errors.KubeError]]:
-    """Remove the gate of these pods, AT_ONCE at a time. Returns the number of ungated pods, and the errors by pod name."""
+    """Remove the gate of these pods, AT_ONCE at a time. Returns their number, and the errors by pod name."""
     waiting = iter(pods)
     count, failures = 0, dict[str, errors.KubeError]()
 

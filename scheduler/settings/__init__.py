@@ -3,8 +3,8 @@
 Lives here: frozen dataclasses, and `load`, which fills them once. Flags override environment variables, which override
 the YAML file. Never here: a use of any setting. The core sees only `Policy`, which is created here.
 
-In YAML a setting is `section.settingName`. In the environment it is GANGWRIGHT_SECTION__SETTING_NAME, with a value as in
-YAML. `extender_config/settings.yaml` is this package as YAML, with every default.
+In YAML a setting is `section.settingName`. In the environment it is GANGWRIGHT_SECTION__SETTING_NAME, with a value as
+in YAML. `extender_config/settings.yaml` is this package as YAML, with every default.
 """
 
 import os
@@ -46,8 +46,8 @@ def load(
 ) -> Settings:
     """The settings in force: defaults < file < environment < flags.
 
-    text: the content of a file. flags: YAML texts by dotted name, for example {"verbs.port": "0"}. warn: called for each
-    value of `sources.REMOVED`. Raises SettingsError, which names the setting, its source and the fix.
+    text: the content of a file. flags: YAML texts by dotted name, for example {"verbs.port": "0"}. warn: called for
+    each value of `sources.REMOVED`. Raises SettingsError, which names the setting, its source and the fix.
     """
     path = Path(file) if file else None
     given = sources.from_text(sources.content_of(path) if path else text, path.name if path else FILE)

@@ -47,8 +47,9 @@ class ElasticMaster:
     """Which jobs the elastic master manages, which of several masters is active, and its intervals and limits."""
 
     namespaces: Annotated[tuple[str, ...], kinds.many(kinds.dns_name)] = ()
-    """Namespaces whose ElasticJobs the master manages. Empty by default: all namespaces. With a list, pods elsewhere are
-    not seen, so free capacity is unknown: jobs create the workers that they want, and surplus workers stay gated."""
+    """Namespaces whose ElasticJobs the master manages. Empty by default: all namespaces. With a list, pods elsewhere
+    are not seen, so free capacity is unknown: jobs create the workers that they want, and surplus workers stay gated.
+    """
 
     lease_namespace: Annotated[str, kinds.dns_name] = "gangwright-system"
     """Namespace of the Lease that elects the active master, and of the Secret `rendezvous.secret`. Defaults to
@@ -62,8 +63,8 @@ class ElasticMaster:
     that variable it is the host name and a random suffix."""
 
     sizing_every: Annotated[float, kinds.seconds(0.1, 3600)] = 5.0
-    """Longest time in seconds between two decisions about sizes. Defaults to 5 seconds. Sizes are also decided 0.2 s after
-    capacity appears, and every second while a job searches for its size."""
+    """Longest time in seconds between two decisions about sizes. Defaults to 5 seconds. Sizes are also decided 0.2 s
+    after capacity appears, and every second while a job searches for its size."""
 
     status_every: Annotated[float, kinds.seconds(0.1, 3600)] = 5.0
     """Seconds between two writes of a job's figures into its status. Defaults to 5 seconds. Facts that others must know
@@ -77,8 +78,9 @@ class ElasticMaster:
         "aws-node-termination-handler/scheduled-maintenance",
         "node.kubernetes.io/out-of-service",
     )
-    """Keys of taints that mark a node that is about to be removed. Its workers are replaced first if capacity is free. A
-    cordoned node always counts as one. Defaults to the taints of the cluster autoscaler, Karpenter, GKE and AWS."""
+    """Keys of taints that mark a node that is about to be removed. Its workers are replaced first if capacity is free.
+    A cordoned node always counts as one. Defaults to the taints of the cluster autoscaler, Karpenter, GKE and AWS.
+    """
 
     start_limit: Annotated[float, kinds.seconds(1, kinds.DAY)] = 600.0
     """Seconds from the assignment of a node to a worker until the worker must be ready to train. After that its node is
@@ -90,9 +92,9 @@ class ElasticMaster:
     pulled. Defaults to 1 minute: by then the kubelet has tried a few times."""
 
     hang_limit: Annotated[float, kinds.seconds(1, kinds.DAY)] = 600.0
-    """Seconds without progress, or ten steps if those take longer, after which a training counts as hung. The worker that
-    holds up the others is then killed. Must be longer than anything that one rank does alone between two steps while
-    the others wait, for example a validation or writing a file. In the first step of a round, in which frameworks
+    """Seconds without progress, or ten steps if those take longer, after which a training counts as hung. The worker
+    that holds up the others is then killed. Must be longer than anything that one rank does alone between two steps
+    while the others wait, for example a validation or writing a file. In the first step of a round, in which frameworks
     compile, at least five minutes pass. Defaults to 10 minutes."""
 
     save_limit: Annotated[float, kinds.seconds(1, kinds.DAY)] = 600.0
@@ -114,8 +116,8 @@ class ElasticMaster:
     """Seconds before a rejected write of a job is tried again. Doubles each time. Defaults to 1 second."""
 
     retry_limit: Annotated[float, kinds.seconds(0.05, 3600)] = 60.0
-    """Longest time in seconds between two tries of a rejected write. Defaults to 1 minute, the longest wait after you fix
-    a quota or a right."""
+    """Longest time in seconds between two tries of a rejected write. Defaults to 1 minute, the longest wait after you
+    fix a quota or a right."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +133,8 @@ class Workers:
     never changes needs no check."""
 
     interpreter: Annotated[str, _command] = "python"
-    """Program that runs the agent in the worker's own image: a name on its PATH, or a path. Must be Python 3.8 or newer.
-    Defaults to python."""
+    """Program that runs the agent in the worker's own image: a name on its PATH, or a path. Must be Python 3.8 or
+    newer. Defaults to python."""
 
     address: Annotated[str, _address] = ""
     """URL at which workers reach the rendezvous, as https://HOST[:PORT]. Defaults to the first of rendezvous.names, at
@@ -143,8 +145,8 @@ class Workers:
     Defaults to eth0."""
 
     gloo_timeout: Annotated[float, kinds.seconds(1, 3600)] = 10.0
-    """Seconds after which a collective gives up on a silent member. It bounds how long a lost node holds up its job. The
-    bound is five times as long if the node is lost while members connect to each other, because gloo then retries.
+    """Seconds after which a collective gives up on a silent member. It bounds how long a lost node holds up its job.
+    The bound is five times as long if the node is lost while members connect to each other, because gloo then retries.
     Defaults to 10 seconds: Horovod's own 30 s are for new workers that start cold, and Gangwright's are warm. The
     container's variable GANGWRIGHT_GLOO_TIMEOUT overrides it."""
 
@@ -157,6 +159,7 @@ class Workers:
     1 hour. The minimum of the API is 10 minutes."""
 
     confine: Annotated[Confinement, kinds.word(Confinement)] = Confinement.INGRESS
-    """NetworkPolicy of a job. `ingress` admits only workers of the same job. `both` also limits egress to those workers,
-    the rendezvous and DNS. That cuts off data in the network, but opens the required egress if a policy of the namespace
-    denies all. `none` creates no policy. Defaults to ingress because collectives are not authenticated."""
+    """NetworkPolicy of a job. `ingress` admits only workers of the same job. `both` also limits egress to those
+    workers, the rendezvous and DNS. That cuts off data in the network, but opens the required egress if a policy of the
+    namespace denies all. `none` creates no policy. Defaults to ingress because collectives are not authenticated.
+    """

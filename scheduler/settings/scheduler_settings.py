@@ -1,6 +1,7 @@
 """The settings of scheduling: cluster, placement, life of a gang, and queue.
 
-Lives here: one dataclass per section. `Settings.policy` passes all of them to the core. Never here: a use of any of them.
+Lives here: one dataclass per section. `Settings.policy` passes all of them to the core. Never here: a use of any of
+them.
 """
 
 import re
@@ -72,9 +73,9 @@ class Gangs:
     2 minutes: a planned gang binds within seconds, and the rest covers a change of leader or a slow API server."""
 
     start_timeout: Annotated[float, kinds.seconds(1, kinds.DAY)] = _CORE.start_timeout
-    """Seconds from the bind of a member until it must run. After that the reason is reported on the gang, and the member
-    is evicted if it is recreated at no cost. It happens once more after twice this time. Defaults to 10 minutes, which
-    is enough to pull an image of 20 GB."""
+    """Seconds from the bind of a member until it must run. After that the reason is reported on the gang, and the
+    member is evicted if it is recreated at no cost. It happens once more after twice this time. Defaults to 10 minutes,
+    which is enough to pull an image of 20 GB."""
 
     backoff: Annotated[float, kinds.seconds(0.1, kinds.DAY)] = _CORE.backoff
     """Seconds before a gang that timed out is tried again. Doubles each time. Defaults to 5 seconds."""
@@ -87,19 +88,19 @@ class Gangs:
     seconds because a bind takes milliseconds."""
 
     pin_grace: Annotated[float, kinds.seconds(1, kinds.DAY)] = _CORE.pin_grace
-    """Seconds for which kube-scheduler rejects a pinned pod before the pin counts as broken, if Gangwright's cache shows
-    no free capacity either. Also the time for which kube-scheduler may reject a member by a rule that the planner does
-    not model, before the gang releases its nodes. Defaults to 5 seconds: with less, a cache that is about to catch up
-    would break pins."""
+    """Seconds for which kube-scheduler rejects a pinned pod before the pin counts as broken, if Gangwright's cache
+    shows no free capacity either. Also the time for which kube-scheduler may reject a member by a rule that the planner
+    does not model, before the gang releases its nodes. Defaults to 5 seconds: with less, a cache that is about to catch
+    up would break pins."""
 
     pin_limit: Annotated[float, kinds.seconds(1, kinds.DAY)] = _CORE.pin_limit
-    """Seconds for which kube-scheduler rejects a pinned pod before the pin counts as broken, whatever Gangwright's cache
-    shows. Defaults to 20 seconds: several times kube-scheduler's back-off (3 s at most), and short enough that the gang
-    gets another node within half a minute."""
+    """Seconds for which kube-scheduler rejects a pinned pod before the pin counts as broken, whatever Gangwright's
+    cache shows. Defaults to 20 seconds: several times kube-scheduler's back-off (3 s at most), and short enough that
+    the gang gets another node within half a minute."""
 
     barred: Annotated[float, kinds.seconds(1, kinds.DAY)] = _CORE.barred
-    """Seconds for which a node is excluded for a gang after a pin broke there or its kubelet rejected a pod. Doubles each
-    time. Defaults to 5 minutes."""
+    """Seconds for which a node is excluded for a gang after a pin broke there or its kubelet rejected a pod. Doubles
+    each time. Defaults to 5 minutes."""
 
     broken_pins_until_soft: Annotated[int, kinds.whole(1, 1000)] = _CORE.broken_pins_until_soft
     """Number of broken pins after which a gang is only nominated. Defaults to 2: by then something that Gangwright does
@@ -169,9 +170,9 @@ class Queue:
     starvation. Defaults to 3 days: if waits are usually longer than the limit, every order becomes that of arrival."""
 
     age_factor: Annotated[float, kinds.number(0, 1e6)] = _CORE.age_factor
-    """Multiple of its expected runtime that a gang must also have waited before `queue.ageLimit` applies, with the order
-    `shortest` (bounded slowdown). Defaults to 10, so a one-hour gang is not delayed by a one-week gang that has waited
-    for a few days. With 0 only the limit counts."""
+    """Multiple of its expected runtime that a gang must also have waited before `queue.ageLimit` applies, with the
+    order `shortest` (bounded slowdown). Defaults to 10, so a one-hour gang is not delayed by a one-week gang that has
+    waited for a few days. With 0 only the limit counts."""
 
     las_quantum: Annotated[float, kinds.seconds(1, 365 * kinds.DAY)] = _CORE.las_quantum
     """Device time in seconds of the first band of `las`. The second band is twice as wide, and the third has no end.

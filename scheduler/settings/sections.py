@@ -1,7 +1,7 @@
 """All sections as one value, and the sections that both programs have: the API server, the Lease, the log.
 
-Lives here: `Settings`, and the name of every setting. Never here: the form of a value (`kinds`), its source (`sources`),
-or which values contradict each other (`rules`).
+Lives here: `Settings`, and the name of every setting. Never here: the form of a value (`kinds`), its source
+(`sources`), or which values contradict each other (`rules`).
 """
 
 from collections.abc import Mapping
@@ -50,17 +50,17 @@ class Api:
     """Context of the kubeconfig. Defaults to the current one."""
 
     concurrent_writes: Annotated[int, kinds.whole(1, 32)] = 16
-    """Largest number of concurrent writes. Watches and reads of the Lease use other connections. Defaults to 16: a write
-    takes a few milliseconds, so they are faster than kube-scheduler binds pods, and a struggling API server is not
-    flooded."""
+    """Largest number of concurrent writes. Watches and reads of the Lease use other connections. Defaults to 16: a
+    write takes a few milliseconds, so they are faster than kube-scheduler binds pods, and a struggling API server is
+    not flooded."""
 
     silent_after: Annotated[float, kinds.seconds(5, 600)] = 10.0
-    """Seconds without an answer of the API server, or without a healthy watch of nodes or pods, after which the cache is
-    stale. Extender endpoints then answer with an error, and no pod is placed or evicted. Defaults to 10 seconds, in which
-    two reads of the Lease fail, each after 2 s. A leader stops earlier if its Lease expires earlier. A silent watch counts
-    as healthy for 70 s. It counts for 11 s if the other machine is gone, and for 14 to 17 s if a proxy in between does not
-    pass something on. The elastic master then starts no worker of jobs whose pods it can't watch. Running training
-    continues, and the master stays ready."""
+    """Seconds without an answer of the API server, or without a healthy watch of nodes or pods, after which the cache
+    is stale. Extender endpoints then answer with an error, and no pod is placed or evicted. Defaults to 10 seconds, in
+    which two reads of the Lease fail, each after 2 s. A leader stops earlier if its Lease expires earlier. A silent
+    watch counts as healthy for 70 s. It counts for 11 s if the other machine is gone, and for 14 to 17 s if a proxy in
+    between does not pass something on. The elastic master then starts no worker of jobs whose pods it can't watch.
+    Running training continues, and the master stays ready."""
 
 
 @dataclass(frozen=True, slots=True)

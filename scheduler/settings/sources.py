@@ -1,7 +1,7 @@
 """The sources of settings: a file or a text, the environment and flags, with the place of every value.
 
-Lives here: from these to YAML nodes by dotted name, removed settings, and the errors that name a place. Never here: which
-settings exist (`sections`), or the form of a value (`kinds`).
+Lives here: from these to YAML nodes by dotted name, removed settings, and the errors that name a place. Never here:
+which settings exist (`sections`), or the form of a value (`kinds`).
 """
 
 import difflib
