@@ -71,7 +71,7 @@ Settings: TypeAlias = Annotated[
     typer.Option(
         "--settings",
         rich_help_panel=CLUSTER,
-        help="Path to a settings file. Defaults to the cluster's ConfigMap. Commands with --offline require it.",
+        help="Path to a settings file, with --offline if the command has it. Defaults to the cluster's ConfigMap.",
     ),
 ]
 Server: TypeAlias = Annotated[
