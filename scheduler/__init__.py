@@ -1,20 +1,20 @@
-"""Gangwright: whole gangs, placed through a stock kube-scheduler that asks us.
+"""Gangwright: gang scheduling through a stock kube-scheduler, which calls it as an extender.
 
-The rooms, from the outside in. An import may only point down:
+The packages, from the outside in. An import may only point down:
 
     cli          the composition root: reads settings, builds the service, runs it
     service      the running service: watches → engine → effects → the API server
     extender     edge to kube-scheduler: filter, prioritize, preempt
-    elastic      a program of its own: jobs that grow and shrink while they train
-    status       edge to people: the JSON API and the page
+    elastic      a separate program: jobs that grow and shrink while they train
+    status       edge to users: the JSON API and the page
     kube         edge to the API server: the only importer of `kubernetes`
-    serving      what HTTP edges stand on: sockets, TLS, connections
+    serving      the basis of all HTTP edges: sockets, TLS, connections
     replay       the cluster as one document, and the live code that decides on it
-    engine       one synchronous step per verb, event or plan; no await anywhere
-    objects      the cluster's language: labels, gang formats, API objects as values
+    engine       one synchronous step per endpoint call, event or plan; no await anywhere
+    objects      the cluster's formats: labels, gang formats, API objects as values
     placement    which nodes can hold a gang, and which seats are best
-    ledger       what is bound, held and waiting; the life of a gang
-    model        the words: frozen values that all rooms pass on
+    ledger       what is bound, held and waiting; the life cycle of a gang
+    model        the vocabulary: frozen values that all packages exchange
 
 What happens to an event:
 

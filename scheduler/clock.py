@@ -1,8 +1,8 @@
-"""The one clock of a process: seconds since the epoch, and never back.
+"""The one clock of a process: seconds since the epoch, which never go back.
 
-Why not the wall clock: a step of it would end holds and leases early, or never. Why not the bare monotonic clock:
-waits and runs began at times that the API server wrote down, before this process did.  So the wall clock is read once,
-and the monotonic one counts from there; a later step of the wall clock shifts what people read, and nothing else.
+Why not the wall clock: if it is stepped, holds and leases end early or never. Why not the bare monotonic clock: the API
+server recorded when waits and runs began, before this process started. So the wall clock is read once, and the
+monotonic clock counts from there. A later step of the wall clock only shifts the times that users read.
 """
 
 import time
@@ -13,5 +13,5 @@ _BEGAN: Final = datetime.now(UTC).timestamp() - time.monotonic()
 
 
 def steady() -> float:
-    """Seconds since the epoch as this process counts them; each reading is no earlier than the one before."""
+    """Seconds since the epoch as this process counts them. No reading is earlier than the previous one."""
     return _BEGAN + time.monotonic()

@@ -1,32 +1,32 @@
-# ruff: noqa: N818 - the names are the API's own words, and read as such where they are caught
+# ruff: noqa: N818 - the names are the API's own words
 """Every error that Gangwright raises on purpose, as one tree.
 
     GangwrightError
-    ├── SettingsError(field, value, remedy)     a setting, flag or file of ours is wrong; a person must act
-    └── KubeError                               the API server's answer, or the lack of one
-        ├── Unreachable                         no answer: refused, reset, name unknown, TLS, time over
-        │   └── Silent                          the connection stands, and nothing was heard on it
-        │       └── Deaf                        although something had happened
-        ├── Fenced                              never sent: another may act by now
-        ├── Garbled                             an answer that is not what the API says it is
-        ├── TooLong                             an answer of more bytes than we read
-        ├── Unauthorized            401         who we are was not believed
-        ├── Forbidden               403         we may not do this
+    ├── SettingsError(field, value, remedy)     a setting, flag or file is wrong; the user must fix it
+    └── KubeError                               the API server's error, or a missing answer
+        ├── Unreachable                         no answer: refused, reset, name unknown, TLS, timeout
+        │   └── Silent                          the connection is open, but no data arrived
+        │       └── Deaf                        although an event had happened
+        ├── Fenced                              never sent: another replica may be active
+        ├── Garbled                             the answer does not have the form that the API defines
+        ├── TooLong                             the answer exceeds the size limit
+        ├── Unauthorized            401         the credentials were not accepted
+        ├── Forbidden               403         Gangwright lacks the permission
         ├── NotFound                404
-        ├── Conflict                409         somebody wrote before us, or it exists already
-        ├── Gone                    410         the resource version is too old to go on from
-        ├── Invalid                 400, 422    what we sent is wrong
-        ├── TooManyRequests         429         later, please; also an eviction that a PDB refuses
+        ├── Conflict                409         another client wrote first, or the object already exists
+        ├── Gone                    410         the resource version is too old to continue from
+        ├── Invalid                 400, 422    the request is wrong
+        ├── TooManyRequests         429         retry later; also an eviction that a PDB blocks
         └── ServerError             5xx
 
-Lives here: plain classes with plain fields, for the rooms that touch the world; what decides fails by its answer, never
-by one of these. Never here: anything that decides what to do about an error. Why one tree: a caller catches what it can
-treat and lets the rest pass, and whatever reaches a person names what was wrong, where, and what would be right. No
-text of an error ever holds a credential; texts of strangers are cut to `TEXT_LIMIT` characters.
+Lives here: plain classes with plain fields, for the packages that do I/O. Code that decides returns its failures as
+values instead. Never here: how to handle an error. Why one tree: a caller catches the errors that it can handle and
+lets the rest pass. An error that reaches a user names the problem, its location and the fix. No error text ever holds a
+credential. Texts from other programs are cut to `TEXT_LIMIT` characters.
 """
 
 TEXT_LIMIT = 256
-"""Characters kept of a text that somebody else wrote."""
+"""Characters kept of a text that another program or a user wrote."""
 
 
 def shortened(text: str, limit: int = TEXT_LIMIT) -> str:
@@ -36,8 +36,8 @@ def shortened(text: str, limit: int = TEXT_LIMIT) -> str:
 
 
 def abridged(text: str, limit: int = TEXT_LIMIT) -> str:
-    """The text on one line, at most `limit` characters, cut in the middle: the API server quotes a whole object before
-    it says what is wrong with it.
+    """The text on one line, at most `limit` characters, cut in the middle: the API server quotes the whole object
+    before it states the problem.
     """
     if len(text) > 4 * limit:
         text = f"{text[: 2 * limit]} {text[-2 * limit :]}"
@@ -50,7 +50,7 @@ class GangwrightError(Exception):
 
 
 class SettingsError(GangwrightError):
-    """A setting is wrong: which one, what it was, and what would be right."""
+    """A setting is wrong: its field, its value, and the fix."""
 
     def __init__(self, field: str, value: object, remedy: str) -> None:
         super().__init__(f"{field} = {shortened(repr(value))}: {remedy}")
@@ -60,11 +60,11 @@ class SettingsError(GangwrightError):
 
 
 class KubeError(GangwrightError):
-    """The API server said no, or said nothing.
+    """The API server rejected a call or did not answer.
 
-    `call` is the method and path; `status` the HTTP status, 0 when there was none; `reason` and `causes` are the
-    closed words of the API's Status object (`AlreadyExists`, `DisruptionBudget` …); `retry_after` is what the
-    server asks us to wait, in seconds, or None. `words` is the whole without the call, for people.
+    `call` is the method and path. `status` is the HTTP status, 0 if there was none. `reason` and `causes` are the fixed
+    words of the API's Status object (`AlreadyExists`, `DisruptionBudget` …). `retry_after` is the number of seconds
+    that the server asks the client to wait, or None. `words` is the text for users, without the call.
     """
 
     def __init__(
@@ -93,31 +93,31 @@ class Unreachable(KubeError):
 
 
 class Silent(Unreachable):
-    """The connection stands, but nothing was heard on it for too long."""
+    """The connection is open, but no data arrived for too long."""
 
 
 class Deaf(Silent):
-    """Nothing was heard on a watch of what happened, and was seen beside it."""
+    """A watch did not deliver an event that a second request showed."""
 
 
 class Fenced(KubeError):
-    """The call was not made: it may be another replica's turn to act."""
+    """The call was not made: another replica may be active."""
 
 
 class Garbled(KubeError):
-    """The answer is not what the API says it is."""
+    """The answer does not have the form that the API defines."""
 
 
 class TooLong(KubeError):
-    """The answer has more bytes than the caller reads; its end was left."""
+    """The answer has more bytes than the caller allows. The rest was not read."""
 
 
 class Unauthorized(KubeError):
-    """The API server does not believe who we are (401)."""
+    """The API server does not accept the credentials (401)."""
 
 
 class Forbidden(KubeError):
-    """We are known, and may not do this (403)."""
+    """The credentials are valid, but lack the permission (403)."""
 
 
 class NotFound(KubeError):
@@ -125,7 +125,7 @@ class NotFound(KubeError):
 
 
 class Conflict(KubeError):
-    """Somebody wrote before us, or the object exists already (409; `reason` tells which)."""
+    """Another client wrote first, or the object already exists (409; `reason` tells which)."""
 
 
 class Gone(KubeError):
@@ -133,26 +133,24 @@ class Gone(KubeError):
 
 
 class Invalid(KubeError):
-    """What we sent is wrong (400, 422)."""
+    """The request is wrong (400, 422)."""
 
     @property
     def of_another(self) -> bool:
-        """The uid that we sent is not the object's: its name is another's by now, and the one that was meant is
-        gone.
-        """
+        """The uid in the request is not the object's: the intended object was deleted, and another has its name."""
         return "metadata.uid" in str(self)
 
 
 class TooManyRequests(KubeError):
-    """Not now (429): the server is busy, or a disruption budget forbids an eviction (`causes` tells)."""
+    """Retry later (429): the server is busy, or a disruption budget blocks an eviction (`causes` tells which)."""
 
 
 class ServerError(KubeError):
-    """The API server is in trouble itself (5xx)."""
+    """The API server itself failed (5xx)."""
 
 
 def first_of(error: BaseException) -> BaseException:
-    """What went wrong first; the rest of a group are tasks that fell with it."""
+    """The first error of a group. The others are tasks that ended because of it."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

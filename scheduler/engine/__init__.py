@@ -1,18 +1,18 @@
-"""The engine connects the ledger to the planner: one synchronous step per verb, event or plan.
+"""The engine connects the ledger to the planner: one synchronous step per extender call, event or plan.
 
-Lives here: what ties the ledger to the planner.
+Lives here: the code between the ledger and the planner.
 
-    engine                 the entry, and kube-scheduler's verbs
-    cycle                  a pass through the queue, and what becomes of each answer
-    scheduling_queue       whose turn it is, and where a pass has come to
-    equivalence            which of the gangs that wait is worth a question
-    head                   which gang is first, and what is reserved for it
-    planning               what the planner is asked, and its answer; pure
-    preemption_policy      which pods a gang may ask to leave
-    preemption_candidates  what runs, as the planner sees it: what leaves when, and what could be asked to leave
+    engine                 the entry point, and the extender endpoints for kube-scheduler
+    cycle                  a pass through the queue, and how each answer is applied
+    scheduling_queue       the order of the queue, and the position of a pass in it
+    equivalence            which waiting gangs are worth a question
+    head                   which gang is first, and the reservation for it
+    planning               the questions to the planner, and its answers; pure
+    preemption_policy      which pods a gang may preempt
+    preemption_candidates  running pods as the planner sees them: when each ends, and which could be preempted
     drain                  other seats for pods that have one
 
-Never here: a comparison of nodes, a memory of pods, a clock. Called by: service, status, replay, tests, simulator.
+Never here: comparing nodes, storing pods, reading a clock. Called by: service, status, replay, tests, simulator.
 """
 
 from scheduler.engine.cycle import INLINE_LIMIT

@@ -1,9 +1,9 @@
-"""Which gang is asked about next, in which snapshot, and what becomes of the answer. Never here: the answer (planning).
+"""Which gang is planned next, in which snapshot, and how the answer is applied. Never here: the answer (planning).
 
-A pass goes from the head of the queue to its end. When queue or room change meanwhile, the head is asked about again
-before the pass goes on, so nothing younger overtakes a gang that could be seated; but at most `scheduling_queue.HEAD` times a
-step, so that gangs at the head that never fit cannot keep the rest from being asked. A pass is bounded, however many
-gangs of a namespace are unlike all others (`equivalence`, `scheduling_queue.PassRounds`).
+A pass goes from the head of the queue to its end. When the queue or free capacity changes during a pass, the head is
+planned again before the pass continues, so no younger gang overtakes a gang that now fits. This happens at most
+`scheduling_queue.HEAD` times a step, so gangs at the head that never fit cannot block the rest. A pass is bounded,
+even if many gangs of a namespace have distinct shapes (`equivalence`, `scheduling_queue.PassRounds`).
 """
 
 from collections.abc import Hashable
@@ -32,22 +32,22 @@ from scheduler.placement import reservation
 from scheduler.placement.feasibility import FeasibilityCache
 
 INLINE_LIMIT: Final = 400_000
-"""Members × nodes up to which a question is answered within a verb: about 5 ms. Larger ones are left to the
-planning pass, which may work outside the event loop."""
+"""Members × nodes up to which an extender call answers a question itself: about 5 ms. Larger ones are left to the
+planning pass, which may run outside the event loop."""
 
 
 class PlanningCycle:
-    """The queue, asked about gang by gang, in cycles of four steps.
+    """Plans the queue gang by gang, in cycles of four steps.
 
-    1. `ask`: the next gang of the queue whose answer could be another than its last one.
-    2. `about`, `about_room`: the question, of one snapshot, less what is reserved for the head of the queue.
-    3. `answer`: seats, victims, a reservation, or why it waits. Any thread may work it out.
-    4. `settle`: the ledger takes the answer; it is remembered for gangs of the same shape; effects go out.
+    1. `ask`: the next gang of the queue whose answer could differ from its last one.
+    2. `about`, `about_room`: the question, about one snapshot without what is reserved for the head of the queue.
+    3. `answer`: seats, victims, a reservation, or why the gang waits. Any thread may compute it.
+    4. `settle`: the ledger takes the answer, it is cached for gangs of the same shape, and effects go out.
     """
 
     def __init__(self, ledger: Ledger, masks: FeasibilityCache) -> None:
         self.away: Question | None = None
-        """A question that is being worked out elsewhere: no gang is asked about until it is settled."""
+        """A question that another thread is answering. No gang is asked about until it is settled."""
         self.head = QueueHead(ledger)
         self.candidates = preemption_candidates.PreemptionCandidates(ledger)
         self.preemption = PreemptionPolicy(ledger)
@@ -59,7 +59,7 @@ class PlanningCycle:
         self._due = float("inf")
         self._only_time = False
         self._needy: GangRecord | None = None
-        """Was just told to wait: next it is asked how room could be made for it."""
+        """It just got the answer to wait. The next question is how to free capacity for it."""
 
     @property
     def policy(self) -> Policy:
@@ -71,12 +71,12 @@ class PlanningCycle:
             self._snapshot = self._ledger.snapshot()
         return self._snapshot
 
-    # ── who is next ─────────────────────────────────────────────────────────────────────────────────────
+    # ── the next gang ───────────────────────────────────────────────────────────────────────────────────
 
     def ask(self, now: float) -> Question | None:
-        """The next gang of the queue to decide about; None: the pass is over, or no answer would be taken now."""
+        """The question about the next gang of the queue. None: the pass is over, or no answer can be taken now."""
         while self.away is None and self._ledger.ready and (record := self._next(now)) is not None:
-            # One that cannot be asked about leaves the queue.
+            # A gang that raises an error here leaves the queue.
             with fault_isolation.guard(self._ledger, record.key, now):
                 if record.wanted is None:
                     return None
@@ -89,51 +89,51 @@ class PlanningCycle:
     def _next(self, now: float) -> GangRecord | None:
         """The next gang that is worth a question."""
         pending = self._ledger.pending
-        # 1. Places in the queue that change by themselves. Where nothing waits, the next pass begins at the head.
+        # 1. Apply changes of order that time alone causes. If the queue is empty, the next pass begins at the head.
         pending.reorder(now)
         if not pending:
             self._pass, self._due = Pass(), float("inf")
             self._needy, self._only_time = None, False
-            return self.head.first()  # none, and so no room is reserved any more
-        # 2. The gang that was just told to wait: how could it have room?
+            return self.head.first()  # None, which also drops the reservation
+        # 2. The gang that just got the answer to wait: how could capacity be freed for it?
         needy = self._needy
         if needy is not None and waits(needy) and pending.has(needy):
             return needy
         self._needy, self._only_time = None, False
-        # 3. The first that waits, whatever the pass has come to.
+        # 3. The first gang that waits, at any position of the pass.
         first = self.head.first()
         candidacy = self._candidacy(first, now)
         if first is not None and any(candidacy.open((first,))):
             return first
-        # 4. The next open gang of the pass. `room_version` is set back only in the step that raised it, so while the sum
-        # is the same neither counter has changed.
+        # 4. The next open gang of the pass. `room_version` decreases only in the step that increased it, so an equal
+        # sum means that neither counter has changed.
         changes = self._ledger.nodes.room_version + self._ledger.victims_version
         if self._due <= now:
-            self._pass.doubt()  # time alone may have opened a gang
+            self._pass.doubt()  # time alone may have made a gang open
         record = self._pass.next(pending, changes, candidacy.under, candidacy.first_open)
-        # 5. At its end: when time alone will open a gang.
+        # 5. At the end of the pass: when time alone next makes a gang open.
         if record is None and self._due <= now:
             later = (other.verdict.until for other in pending.queue())
             self._due = min((time for time in later if time > now), default=float("inf"))
         return record
 
     def next_deadline(self) -> float:
-        """When time alone makes an answer worth asking for again, at the latest."""
+        """When to ask again, at the latest, because time alone may change an answer."""
         return self._due
 
     def again(self) -> None:
-        """Ask from the head once more, whatever changed."""
+        """Start once more at the head, even if nothing changed."""
         self._pass.again()
 
     def _may_try(self, record: GangRecord, now: float) -> bool:
-        """A pod that was not asked about yet may give way to this gang. Where not, it is not looked at again."""
+        """This gang may preempt a pod that was not considered yet. If not, that is recorded and not checked again."""
         if waits(record) and self._may_still_take(record, now):
             return True
         record.verdict.tried(self._ledger.victims_version)
         return False
 
     def _candidacy(self, first: GangRecord | None, now: float) -> Candidacy:
-        """What holds for all gangs in this step of the pass."""
+        """The values that are the same for all gangs in this step of the pass."""
         ledger, head = self._ledger, self.head
         fence, order = head.fence()
         told, _ = self._answers(0)
@@ -162,12 +162,12 @@ class PlanningCycle:
         )
 
     def may_make_room(self, record: GangRecord, gang: Gang, now: float) -> bool:
-        """Were this gang told to wait for room, it would be asked how it could have some."""
+        """If this gang got the answer to wait for capacity, the next question would be how to free some for it."""
         keeps = self.policy.backfill is Backfill.RESERVE and self.head.comes_first(record)
         return gang.quorum > 0 and (keeps or self.preemption.may_take(record, gang, now) is not None)
 
     def is_held_up(self, record: GangRecord, now: float) -> bool:
-        """It is not asked about, because the order is strict and a gang is before it."""
+        """It is not asked about, because the order is strict and another gang ranks ahead of it."""
         first = self.head.strictly_first(now)
         return first is not None and first.order < record.order
 
@@ -176,7 +176,7 @@ class PlanningCycle:
     def about(self, record: GangRecord, gang: Gang, now: float) -> Question:
         """Where does this gang go now?"""
         ledger = self._ledger
-        # A gang that waits for room is asked about even so: its reservation stands as long as there is none.
+        # A gang that waits for capacity is still asked about: its reservation is kept while nothing fits.
         told = self._over_ceiling(gang) or (None if waits(record) else self._behind(record))
         if told is not None:
             fence = self.head.fence_before(record)
@@ -211,10 +211,10 @@ class PlanningCycle:
         only_time: bool = False,
         whole: bool = False,
     ) -> Question:
-        """How could this gang have room?
+        """How could capacity be freed for this gang?
 
-        front: it is the first that waits.  Victims are asked for first, and time (`only_time`) when there are none;
-        `whole`: both at once.
+        front: it is the first gang that waits.  Victims are tried first, then time alone (`only_time`) if none exist.
+        whole: both at once.
         """
         asked = self.about(record, gang, now)
         snapshot = asked.snapshot
@@ -236,33 +236,33 @@ class PlanningCycle:
         return replace(asked, making=making)
 
     def _over_ceiling(self, gang: Gang) -> Wait | None:
-        """The answer to a gang whose quorum would take its namespace above its ceiling; None: it stays below."""
+        """The answer if the quorum would take the namespace above its ceiling. None: it stays below."""
         over = self._ledger.share_usage.over_ceiling(gang) if self._ledger.share_usage.shares else None
         return None if over is None else Wait(Reason.QUOTA_EXCEEDED, ceiling=Ceiling(*over))
 
     def _behind(self, record: GangRecord) -> Wait | None:
-        """The answer to a gang that lets another one pass; None: it lets none."""
+        """The answer if the gang waits for another one to go first. None: it does not."""
         first = self._ledger.pending.serial.before(record)
         return None if first is None else Wait(Reason.QUEUED, behind=first)
 
     # ── the answer ──────────────────────────────────────────────────────────────────────────────────────
 
     def answer(self, question: Question) -> Answer | Fault:
-        """The planner's answer, or the one it gave to an equal question about equal room."""
+        """The planner's answer, or its cached answer to an equal question about equal free capacity."""
         known = None
         if question.shape is not None and question.making is None:
             known = self._answers(question.fence)[question.short].alike.get(question.shape)
         return known or attempt(question, self.policy, self._masks)
 
     def _answers(self, fence: int) -> tuple[KnownAnswers, KnownAnswers]:
-        """What was answered, for as long as there is no more room than there was: not short of the fence, and short."""
+        """The answers that hold until more capacity is free: for gangs that are not short of the fence, and short."""
         nodes = self._ledger.nodes
         return self._shapes.answers((nodes.room_version, nodes.version), fence)
 
     def settle(self, question: Question, answer: Answer | Fault, now: float) -> list[Effect]:
-        """Take the planner's answer, which may have been made elsewhere and be stale by now.
+        """Apply the planner's answer. It may come from another thread and be stale.
 
-        Only now it is forgotten which gang needs room: the caller may find the question too large to answer, and drop it.
+        `_needy` is reset only here, because the caller may find the question too large to answer and drop it.
         """
         self.away, self._needy, self._only_time = None, None, False
         key = question.gang.key
@@ -271,13 +271,13 @@ class PlanningCycle:
             return []
         try:
             return self._taken(question, answer, now)
-        except Exception as error:  # noqa: BLE001 - whatever it was, the others are asked about
+        except Exception as error:  # noqa: BLE001 - any error affects only this gang
             fault_isolation.broke(self._ledger, key, error, now)
             return []
 
     def _taken(self, question: Question, answer: Answer, now: float) -> list[Effect]:
         if isinstance(answer, Place | Preempt):
-            # It may not have the place any more: its ceiling may be lower by now, or another gang goes first.
+            # It may have lost its claim: its ceiling may be lower now, or another gang goes first.
             record = self._ledger.registry.gangs.get(question.gang.key)
             over = self._over_ceiling(question.gang)
             not_now = over or (None if record is None else self._behind(record))
@@ -291,7 +291,7 @@ class PlanningCycle:
         ledger = self._ledger
         fresh = question.snapshot.generation == ledger.nodes.generation
         usage = ledger.share_usage.below(question.gang.key.namespace)
-        decision = below_ceiling(usage, question.gang, decision)  # it may use more by now
+        decision = below_ceiling(usage, question.gang, decision)  # the namespace may use more by now
         self._learn(question, decision, fresh=fresh)
         event = Decided(
             question.gang,
@@ -310,13 +310,13 @@ class PlanningCycle:
             self.head.told_to_wait(record)
             if self.head.is_due(record, now) or self._may_still_take(record, now):
                 self._needy = record
-            # When time alone may bring it room: it may ask others to leave then, or its reservation is due again.
+            # When time alone may help: the gang may preempt then, or its reservation is due again.
             turn, due_again = self.preemption.next_turn(record, now), self.head.due_again(record, now)
             self._ask_by(record, min(turn, due_again))
         return effects
 
     def _learn(self, question: Question, decision: Decision, *, fresh: bool) -> None:
-        """Remember what this answer says of other gangs, and that the gang's namespace has had one of its turns."""
+        """Cache what this answer means for other gangs, and count it against the turns of the gang's namespace."""
         record, shape = self._ledger.registry.gangs.get(question.gang.key), question.shape
         told = self._answers(question.fence)[question.short]
         known = shape is not None and told.alike.get(shape) is decision
@@ -333,7 +333,7 @@ class PlanningCycle:
             self._ask_for_the_least(question, record, size.kind, told.refused)
 
     def _ask_for_the_least(self, question: Question, record: GangRecord, kind: int, refused: Refused) -> None:
-        """Where even the least that any of those behind needs is refused, none of them need be asked about."""
+        """If even the least that the gangs behind need is rejected, none of them has to be asked about."""
         pending, sizes = self._ledger.pending, self._shapes.sizes
         reach = min(refused.reach(kind), len(pending))
         shapes = {other.verdict.shape for other in islice(pending.behind(record), reach)}
@@ -341,20 +341,20 @@ class PlanningCycle:
         refused.ask_for_the_least(kind, reach, near, lambda least: self._refusal(question, least))
 
     def _refusal(self, question: Question, least: Amounts) -> Wait | None:
-        """The answer, where it is that there is no room; None: it is another, or takes too long to find out."""
+        """The answer, if it is that nothing fits. None: it differs, or takes too long to compute."""
         asked = replace(question, gang=shrunk(question.gang, least))
         answer = attempt(asked, self.policy, self._masks) if asked.size <= INLINE_LIMIT else None
         return answer if isinstance(answer, Wait) and answer.reason in BLOCKED else None
 
     def _sat_down(self, question: Question, decision: Decision, record: GangRecord | None) -> None:
-        """A gang that is seated beside the reservation and outlasts its start takes some of the room that is left."""
+        """A gang that is seated beside the reservation and outlasts its start uses some of the capacity left then."""
         if question.short or not question.fence or not isinstance(decision, Place):
             return
         if record is not None and record.plan is not None and record.plan.seats == decision.seats:
             self.head.narrow(question.gang, decision, self.snapshot())
 
     def _may_still_take(self, record: GangRecord, now: float) -> bool:
-        """It may ask others to leave, and that was not in vain for a gang that is like it and may do what it may."""
+        """It may preempt, and that did not fail before for a gang of the same kind."""
         kind = self._kind(record, now)
         return (kind is None or kind not in self._hopeless()) and self._may_take(record, now)
 
@@ -363,9 +363,7 @@ class PlanningCycle:
         return self._shapes.no_room((nodes.room_version, nodes.version, self._ledger.victims_version))
 
     def _kind(self, record: GangRecord, now: float) -> Hashable:
-        """Gangs of one kind may ask the same others to leave, and fit in the same places; None: this one is like no
-        other.
-        """
+        """Gangs of one kind may preempt the same pods and fit the same places. None: this gang is unlike all others."""
         if record.verdict.shape is None or record.preemption.spared:
             return None
         answered = (record.verdict.shape, record.verdict.fence, record.verdict.short)

@@ -1,12 +1,11 @@
-"""Which moves would make room for a gang: searched in one picture, and looked at once more before they begin.
+"""Which moves would free capacity for a gang: searched in one snapshot, and checked again before they begin.
 
-Lives here: the search. Gangs that are smaller than it and single pods are chosen as victims are, the fewest members
-first, whatever their priority, as far as disruption budgets let them go; then each must find other seats, on a picture in
-which the gang sits already. Never here: an eviction; the ledger begins with those when all seats are kept
-(ledger.migration).
+Lives here: the search. It chooses smaller gangs and single pods like victims: the fewest members first, of any
+priority, as far as disruption budgets allow. Then each must find other seats, in a snapshot that already seats the
+gang. Never here: an eviction. The ledger begins evictions when all seats are held (ledger.migration).
 
-Why in two steps: on a large cluster the search takes long, so any thread may run it, and what it found may be the past
-when it is done. Whether it still holds is a matter of amounts alone.
+Why in two steps: on a large cluster the search takes long, so any thread may run it, and the result may be stale at
+its end. Checking it again needs only amounts.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -29,17 +28,17 @@ from scheduler.placement import planner, reservation, victim_selection
 from scheduler.placement.feasibility import FeasibilityCache
 
 TRIES: Final = 16
-"""Sets of gangs that are tried."""
+"""Sets of gangs to try."""
 
-NOT_WAITING: Final = "the gang does not wait for seats"
-CHANGING: Final = "the gang's pods are changing; ask again in a moment"
-NONE_FOUND: Final = "the gangs that could move have no other room either"
-NO_GANGS: Final = f"nothing smaller could move: {NOT_RECREATED}"
+NOT_WAITING: Final = "the gang is not waiting for nodes"
+CHANGING: Final = "the gang's pods are changing; retry in a moment"
+NONE_FOUND: Final = "no smaller gang could move: no other nodes fit"
+NO_GANGS: Final = f"no smaller gang could move: {NOT_RECREATED}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Movable:
-    """A gang that may move. pods: in the order in which they would leave. gang: what is asked of the planner for it."""
+    """A gang that may move. pods: in the order of their eviction. gang: the request to the planner for it."""
 
     pods: tuple[Pod, ...]
     unit: Unit
@@ -48,7 +47,7 @@ class Movable:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MoveSearch:
-    """What the search is made from. picture: the cluster without the members of the gang that wait."""
+    """The input of the search. picture: a snapshot without the members of the waiting gang."""
 
     gang: Gang
     pods: tuple[Pod, ...]
@@ -57,7 +56,7 @@ class MoveSearch:
     terms: Terms
 
     def answer(self, policy: Policy, masks: FeasibilityCache | None = None) -> Defrag:
-        """The moves that would seat the quorum. Without `masks` any thread may work it out."""
+        """The moves that would seat the quorum. Without `masks`, any thread may compute them."""
         masks = masks or FeasibilityCache()
         mine, left = {pod.uid: pod for pod in self.pods}, dict(self.movable)
         for _ in range(TRIES):
@@ -76,7 +75,7 @@ class MoveSearch:
     def _moves(
         self, chosen: Preempt, policy: Policy, masks: FeasibilityCache
     ) -> tuple[tuple[MoveFound, ...], GangKey | None]:
-        """Other seats for all that would leave, the largest first; or the first gang that finds none."""
+        """Other seats for all chosen units, the largest first; or the first gang without other seats."""
         picture = self.picture.freed(*((unit.rows, unit.uses) for unit in chosen.victims))
         picture = reservation.seated(picture, self.gang, Place(chosen.seats))
         moves: list[MoveFound] = []
@@ -90,7 +89,7 @@ class MoveSearch:
         return tuple(moves), None
 
     def proves(self, found: Defrag) -> bool:
-        """What was found in an earlier picture is true in this one, too."""
+        """Moves that were found in an earlier snapshot are still valid in this one."""
         moving = [(move, self.movable.get(move.gang)) for move in found.moves]
         there = [(move, own) for move, own in moving if own is not None and {*own.unit.uids} == {*move.seats}]
         same = found.nodes_version == self.picture.nodes_version and len(there) == len(moving)
@@ -107,15 +106,15 @@ class MoveSearch:
 
 
 def search(ledger: Ledger, key: GangKey, among: Iterable[GangKey] | None = None) -> MoveSearch | Defrag:
-    """The search for moves that seat the quorum of this gang; or why there is none to be made.
+    """The search for moves that seat the quorum of this gang, or why no search is possible.
 
-    among: the gangs that may move; None: all.
+    among: the gangs that may move. None: all gangs.
     """
     record = ledger.registry.gangs.get(key)
     if record is None or record.wanted is None:
         return Defrag(key, told=NOT_WAITING)
     gang = reservation.quorum_alone(record.wanted)
-    # All for which seats were wanted at the last look wait still: more may have been taken in since.
+    # All members of the last request must still be waiting: events may have arrived since.
     members = [record.members.get(uid) for role in gang.roles for uid in role.quorum]
     pods = tuple(m.pod for m in members if m is not None and record.is_plannable(m) and m.live)
     if len(pods) < len(members):
@@ -127,7 +126,7 @@ def search(ledger: Ledger, key: GangKey, among: Iterable[GangKey] | None = None)
 
 
 def still_holds(ledger: Ledger, found: Defrag) -> bool:
-    """The pods wait and run as they did, none is kept where it is, and all seats are free once those have left."""
+    """The pods still wait and run as before, all moves are still allowed, and all seats become free by the moves."""
     now = search(ledger, found.gang, [move.gang for move in found.moves])
     return (
         isinstance(now, MoveSearch)
@@ -139,7 +138,7 @@ def still_holds(ledger: Ledger, found: Defrag) -> bool:
 def _movable(
     ledger: Ledger, head: GangRecord, wanted: Gang, picture: Snapshot, among: Iterable[GangKey] | None
 ) -> Iterator[Movable]:
-    """Whole gangs of fewer devices than are wanted, that their owners make again at no cost."""
+    """Whole gangs with fewer devices than the wanted gang, whose owners recreate them at no cost."""
     needs = sum(attained_service.devices(role.demand) * len(role.quorum) for role in wanted.roles)
     gangs = ledger.registry.gangs
     for record in gangs.values() if among is None else filter(None, map(gangs.get, among)):

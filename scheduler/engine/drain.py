@@ -1,9 +1,8 @@
-"""Gangs that are to have other seats: a node is drained, or a gang that lost a member has no room left where it is.
+"""Other seats for gangs: a node is drained, or a gang that lost a member has no free capacity where it runs.
 
-Lives here: which seats, each proven on a picture of the cluster from which those who move are taken and the node is
-left out; and in words what stays, and why. Never here: an eviction; the ledger begins with those when the seats are
-kept (ledger.migration). A gang keeps its quorum: members above it leave one by one, surplus first; of the quorum none
-leaves but with all others.
+Lives here: the search for seats, each proven on a snapshot without the moving pods and without the node, and the texts
+why pods stay. Never here: an eviction. The ledger begins evictions when the seats are held (ledger.migration). A gang
+keeps its quorum: members above it leave one by one, surplus first. A member of the quorum leaves only with all others.
 """
 
 from collections.abc import Sequence
@@ -24,19 +23,19 @@ from scheduler.model.workload import GangKey, PodKey, Uid
 from scheduler.placement import planner
 from scheduler.placement.feasibility import FeasibilityCache
 
-UNDER_WAY: Final = "its gang is on its way to its seats; ask again in a moment"
-NOT_VALID: Final = "its gang is not valid as it says of itself"
+UNDER_WAY: Final = "the gang is still being placed; retry in a moment"
+NOT_VALID: Final = "the gang's labels or annotations are invalid or incomplete"
 NOT_RECREATED: Final = "no controller would recreate it at no cost"
-OF_NODE: Final = "it belongs to the node"
-OFF_LIMITS: Final = "Gangwright evicts no pod of this namespace"
-NO_OTHER_ROOM: Final = "no other room"
-"""Not the text of a reason: a gang that runs waits for nothing."""
-AT_CEILING: Final = f"{NO_OTHER_ROOM}: its namespace is at its ceiling"
+OF_NODE: Final = "the pod belongs to the node"
+OFF_LIMITS: Final = "Gangwright does not evict pods in this namespace"
+NO_OTHER_ROOM: Final = "no other nodes fit"
+"""Not the text of a reason, because a running gang waits for nothing."""
+AT_CEILING: Final = f"{NO_OTHER_ROOM}: the namespace is at its ceiling"
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """Seats by member, and who is evicted for them, in order."""
+    """Seats by member, and the members to evict for them, in order."""
 
     seats: dict[Uid, str]
     leaving: tuple[Member, ...]
@@ -45,7 +44,7 @@ class _Found:
 
 
 class NodeDrain:
-    """Finds seats, and has the ledger keep them."""
+    """Finds seats, and lets the ledger hold them."""
 
     def __init__(self, ledger: Ledger, masks: FeasibilityCache) -> None:
         self._ledger = ledger
@@ -54,9 +53,9 @@ class NodeDrain:
     # ── a node ──────────────────────────────────────────────────────────────────────────────────────────
 
     def drain(self, node: str, now: float) -> tuple[Drain, list[Effect]]:
-        """Begin to move all gangs away from a node, those of the highest priority first."""
+        """Begin to move all gangs away from a node, the highest priority first."""
         departures: list[Departure] = []
-        # First what was taken in before: it may say who is of which gang.
+        # Process pending events first: they may change which pods belong to which gang.
         effects = self._ledger.handle([], now)
         for record in self._on(node):
             departure, follows = self._depart(record, node, now)
@@ -93,9 +92,9 @@ class NodeDrain:
     def _other_seats(
         self, record: GangRecord, spec: Spec, going: Sequence[Member], node: str
     ) -> "_Found | str":
-        """Members above the quorum alone, where that is enough and there is room for all; otherwise all of them.
+        """Move only members above the quorum, if that is enough and all of them fit. Otherwise move the whole gang.
 
-        No member is moved with all others for the sake of one that is above the quorum, unless all have seats then.
+        The whole gang moves for a member above the quorum only if all members then have seats.
         """
         if not quorum.survives(record, {m.pod.uid for m in going}):
             return self._whole(record, spec, node)
@@ -120,16 +119,14 @@ class NodeDrain:
     # ── a whole gang ────────────────────────────────────────────────────────────────────────────────────
 
     def mend(self, key: GangKey, now: float) -> list[Effect]:
-        """The domain of this gang has no room: where it lost members, all of it may move."""
+        """Move the whole gang if it lost members and its domain has no free capacity for replacements."""
         record = self._ledger.registry.gangs.get(key)
         if record is None or not (record.health.bereft and record.was_bound):
             return []
         return [] if self._ledger.migrations.is_refused(key, now) else self.relocate(record, now)
 
     def relocate(self, record: GangRecord, now: float) -> list[Effect]:
-        """A gang that lost members and has no room for others where it is: seats elsewhere for all of it, if there
-        are.
-        """
+        """Find seats elsewhere for a whole gang that lost members and has no capacity where it runs."""
         bound = [m for m in record.live() if m.bound]
         if not bound or not isinstance(record.spec, Spec) or obstacle(self._ledger, record, bound):
             return []
@@ -137,21 +134,21 @@ class NodeDrain:
         return self._ledger.handle([_event(record, found)], now) if isinstance(found, _Found) else []
 
     def _whole(self, record: GangRecord, spec: Spec, node: str) -> "_Found | str":
-        """Seats for the quorum and as much of the surplus as there is room for, as if none of the gang were there."""
+        """Seats for the quorum and as much of the surplus as fits, as if no member of the gang were running."""
         bound = [m for m in record.live() if m.bound]
         if any(not m.bound and (m.hold is not None or m.tied is not None) for m in record.live()):
             return UNDER_WAY
         why = next((text for m in bound if (text := _why_not(self._ledger, m))), "")
         if why:
-            return f"all of its gang would have to move: {why}"
+            return f"the whole gang would have to move: {why}"
         core, surplus = quorum.core(record, spec, [*bound, *record.waiting()])
-        # Those of the quorum who wait may take their namespace above its ceiling; who is bound counts already.
+        # Waiting members of the quorum may exceed the namespace's ceiling. Bound members count already.
         waiting = migration.gang_of(self._ledger, record, spec, [m for m in core if not m.bound], (), "")
         over = self._ledger.share_usage.over_ceiling(waiting)
         if over is not None:
             return f"{AT_CEILING}: {Ceiling(*over)}"
         if self._ledger.share_usage.below(record.key.namespace) is not None:
-            # who waits is seated as room and ceiling allow, once the gang stands
+            # waiting surplus is seated within capacity and ceiling after the move
             surplus = [m for m in surplus if m.bound]
         gang = migration.gang_of(self._ledger, record, spec, core, surplus, node)
         picture = self._without(bound)
@@ -168,7 +165,7 @@ class NodeDrain:
 
 
 def obstacle(ledger: Ledger, record: GangRecord, going: Sequence[Member]) -> str:
-    """Why none of these can go now, whatever seats there are; empty: nothing keeps them."""
+    """Why these members cannot move now, whatever seats are free. Empty: they can."""
     if not ledger.ready:
         return TEXT[Reason.CACHE_NOT_SYNCED]
     if not isinstance(record.spec, Spec):

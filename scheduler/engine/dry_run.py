@@ -1,11 +1,10 @@
-"""A dry run: what would be answered to pods that are not there, were they to come now.
+"""A dry run: the answer for pods that do not exist, as if they were created now.
 
-They are made a gang of by the very code that makes gangs, are given their place in the queue, and the same questions
-are asked of the same picture; but nothing of it enters the ledger. Pods that name a gang that is there join it. Never
-here: an answer (`planning` has it).
+The same code forms their gang and ranks it in the queue, and the same questions go to the same snapshot. Nothing of it
+enters the ledger. Pods that name an existing gang join it. Never here: an answer (see `planning`).
 
-Why a sketch comes first: to make a gang of 4,096 pods takes ten milliseconds, for which kube-scheduler's verbs would
-wait. A sketch has copies of all that it is made from, so any thread may make it.
+Why a sketch comes first: forming a gang of 4,096 pods takes 10 milliseconds and would delay the extender endpoints. A
+sketch has copies of all its input, so any thread may form the gang.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +24,7 @@ from scheduler.model.queueing import Reservation
 from scheduler.model.workload import Gang, GangKey, Group, Pod
 
 LAST = 2**31
-"""Gangs are numbered as they are met; this one comes after all of them."""
+"""Gangs are numbered in the order in which they are first seen. This one comes after all of them."""
 
 Seat: TypeAlias = Place | Wait | Refuse
 Room: TypeAlias = Preempt | Reservation
@@ -33,10 +32,10 @@ Room: TypeAlias = Preempt | Reservation
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What is to be asked: a seat, and if there is no room for one, room.
+    """The questions to ask: a seat, and if none is free, room for one.
 
-    told: the answer, where nothing needs to be asked.  gang: what the pods are.  unmodeled: fields that decide about
-    the pods' nodes and that the planner does not model, so that no seat is certain.
+    told: the answer, if no question is needed.  gang: the gang of these pods.  unmodeled: fields that limit the pods'
+    nodes and that the planner does not model, so no seat is certain.
     """
 
     gang: Gang | None
@@ -46,9 +45,7 @@ class Trial:
     unmodeled: tuple[str, ...] = ()
 
     def answer(self, policy: Policy) -> tuple[Seat, Room | None]:
-        """What the engine would do: seats or a reason, and how a gang without room would have some. Any thread may
-        ask.
-        """
+        """The decision of the engine: seats or a reason, and how capacity could be freed. Any thread may call it."""
         if self.seat is None:
             return self.told or Wait(Reason.MISSING_MEMBERS), None
         seat = decide(self.seat, policy)
@@ -65,9 +62,9 @@ Stamp: TypeAlias = tuple[GangRecord | None, int, Policy, Mapping[tuple[str, Gang
 
 @dataclass(slots=True, eq=False)
 class Sketch:
-    """The gang that these pods would be, made of a copy of what the ledger knew of it.
+    """The gang that these pods would form, from a copy of what the ledger knows about it.
 
-    stamp: what it knew; where that is no longer so, the sketch is stale.  other: a second gang that the pods name.
+    stamp: the state of the ledger; if it differs now, the sketch is stale.  other: a second gang that the pods name.
     """
 
     pods: Sequence[Pod]
@@ -79,7 +76,7 @@ class Sketch:
     _formed: bool = field(default=False, init=False)
 
     def form(self) -> None:
-        """Make it a gang, unless that is done. Any thread may."""
+        """Form the gang, unless that is done. Any thread may call it."""
         if self._formed:
             return
         self._formed = True
@@ -94,7 +91,7 @@ class Sketch:
         record = self.record
         if self.other is not None:
             names = f"{record.key.name} and {self.other.name}"
-            return Refuse(Reason.CONFLICT, "the gang's name", names, "one gang")
+            return Refuse(Reason.CONFLICT, "the gang's name", names, "use one gang name")
         there = record.live()
         record.members |= {pod.uid: Member(pod) for pod in self.pods}
         spec = gang_spec.spec(record, groups, policy)
@@ -109,29 +106,27 @@ class Sketch:
 
 
 def sketch(ledger: Ledger, pods: Sequence[Pod]) -> Sketch:
-    """The gang that these pods would be, still to be formed: one that is new, or the one of this name with
-    these pods beside its own.
-    """
+    """The gang that these pods would form, not formed yet: a new gang, or the existing one with these pods added."""
     first, *others = sorted({gang_spec.gang_key(pod) for pod in pods})
     known = ledger.registry.gangs.get(first)
-    # A copy of a gang that is there and has not ended: its members say once more what it is.
+    # A copy of a gang that exists and has not ended. Its spec is derived again from its members.
     record = known.copy() if known is not None and known.live() else GangRecord(first, number=LAST)
     record.spec = None
     return Sketch(pods, record, _stamp(ledger, record, pods), others[0] if others else None)
 
 
 def trial(ledger: Ledger, asking: PlanningCycle, sketched: Sketch, now: float) -> Trial:
-    """The questions that these pods would raise. All must be of one gang, or one pod alone."""
+    """The questions about these pods. All pods must belong to one gang, or be a single pod."""
     if not ledger.ready:
         return Trial(None, Wait(Reason.CACHE_NOT_SYNCED))
-    # 1. A gang that has changed since, or was not formed yet, is made at once: all is of one moment.
+    # 1. A stale or unformed sketch is formed now, so everything is of one moment.
     if _stamp(ledger, sketched.record, sketched.pods) != sketched.stamp:
         sketched = sketch(ledger, sketched.pods)
     sketched.form()
     record = sketched.record
     if isinstance(record.spec, Refuse):
         return Trial(None, record.spec)
-    # 2. What the ledger would ask for it.
+    # 2. The request that the ledger would make for it.
     gang = sketched.wanted if ledger.is_idle(record, now) else None
     if gang is None or migration.match(ledger, record, gang) is not None:
         if isinstance(record.spec, Reason):
@@ -150,7 +145,7 @@ def trial(ledger: Ledger, asking: PlanningCycle, sketched: Sketch, now: float) -
 
 
 def _stamp(ledger: Ledger, record: GangRecord, pods: Sequence[Pod]) -> Stamp:
-    """What is known of the gang: records count as the same by their pulse, for that grows with each look."""
+    """The ledger's state of the gang. A record is unchanged if its pulse is, because each look increases it."""
     key, members = record.key, record.members.values()
     said = (pod.membership for pod in (*pods, *(member.pod for member in members)))
     names = {(own.format, key) for own in said if own is not None}

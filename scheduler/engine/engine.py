@@ -1,9 +1,9 @@
-"""The door of the engine: facts in, plans asked for, and kube-scheduler's verbs, each one synchronous step.
+"""The entry point of the engine: facts, plans and kube-scheduler's extender calls, each one synchronous step.
 
-There is no await in this package, so on one event loop every step is atomic and no lock exists. The service, the
-tests and the simulator drive the same object; they differ in their clock alone.
+This package contains no await, so on one event loop every step is atomic and no locks are needed. The service, the
+tests and the simulator drive the same object. Only their clocks differ.
 
-A filter call reads as numbered steps: is it ours at all, is its seat known, and only then is anything decided.
+A filter call runs in numbered steps: is the pod managed by Gangwright, is its seat known, and only then a decision.
 """
 
 from collections import OrderedDict
@@ -49,17 +49,17 @@ from scheduler.placement import planner
 from scheduler.placement.feasibility import FeasibilityCache, free_for
 
 INLINE_QUESTIONS: Final = 8
-"""Questions answered within one verb at most; who is behind more than so many waits for the planning pass."""
+"""Questions that one extender call answers at most. Pods behind more questions wait for the planning pass."""
 
 SCORES_KEPT: Final = 256
-"""Pods whose scores are remembered between Filter and Prioritize, which follow each other at once."""
+"""The number of pods with scores cached between Filter and Prioritize, which follow each other immediately."""
 
 DEMANDS_SHOWN: Final = 32
-"""Distinct demands that the fragmentation metric is computed over."""
+"""The number of distinct demands that the fragmentation metric covers."""
 
 
 class Engine:
-    """Gangs in, effects and answers out."""
+    """Takes events and extender calls, and returns effects and answers."""
 
     def __init__(self, policy: Policy) -> None:
         self.ledger = Ledger(policy, lambda cache: QueueOrder(cache, self.snapshot))
@@ -83,7 +83,7 @@ class Engine:
 
     @property
     def away(self) -> Question | None:
-        """A question that is being worked out elsewhere: no gang is asked about until it is settled."""
+        """A question that another thread is answering. No gang is asked about until it is settled."""
         return self.cycle.away
 
     @away.setter
@@ -93,110 +93,109 @@ class Engine:
     # ── facts ───────────────────────────────────────────────────────────────────────────────────────────
 
     def observe(self, events: Iterable[Event], now: float) -> list[Effect]:
-        """Take in what happened; returns what is to be done."""
+        """Process these events, and return the effects to carry out."""
         return self.ledger.handle(events, now)
 
     def adopt(self, policy: Policy, now: float) -> list[Effect]:
-        """From now on this policy counts. Only shares and what else a service reads again may differ."""
+        """Apply this policy from now on. Only shares and other reloadable settings may differ."""
         return self.observe([PolicyChanged(policy)], now)
 
     def snapshot(self) -> Snapshot:
-        """One picture of the cluster now, the same object for as long as nothing changes."""
+        """A snapshot of the cluster now. It is the same object until something changes."""
         return self.cycle.snapshot()
 
     def demands_seen(self) -> list[Demand]:
-        """The distinct demands of gangs that are here now, at most DEMANDS_SHOWN, those of most members first."""
+        """The distinct demands of the known gangs, at most DEMANDS_SHOWN, those with the most members first."""
         return [demand for demand, _ in self.ledger.demands().most_common(DEMANDS_SHOWN)]
 
     def next_deadline(self) -> float:
-        """When time alone calls for a Tick, or makes an answer worth asking for; infinity: never."""
+        """When time alone calls for a Tick, or may change an answer. Infinity: never."""
         return min(self.ledger.next_deadline(), self.cycle.next_deadline())
 
     # ── plans ───────────────────────────────────────────────────────────────────────────────────────────
 
     def ask(self, now: float) -> Question | None:
-        """The next question that an answer is of use for; None: the pass is over. Gangs that it set aside are asked
-        about in the next one, which begins when this is called again. None twice: all have been asked about.
+        """The next question with a useful answer. None: the pass is over. The next call then begins the next pass, with
+        the gangs that this one set aside. None twice in a row: all gangs have been asked about.
         """
         return self.cycle.ask(now)
 
     def questions(self, now: float) -> Iterator[Question]:
-        """Pass after pass until all has been asked; each is settled before the next is taken."""
+        """The questions of pass after pass, until none is left. Settle each one before you take the next."""
         while (question := self.ask(now) or self.ask(now)) is not None:
             yield question
 
     def answer(self, question: Question) -> Made | Fault:
-        """The planner's answer, or the one it gave to an equal question about equal room."""
+        """The planner's answer, or its cached answer to an equal question about equal free capacity."""
         return self.cycle.answer(question)
 
     def settle(self, question: Question, answer: Made | Fault, now: float) -> list[Effect]:
-        """Take the planner's answer, which may have been made elsewhere and be stale by now."""
+        """Apply the planner's answer. It may come from another thread and be stale."""
         effects = self.cycle.settle(question, answer, now)
         if isinstance(answer, Wait) and answer.reason is Reason.TOPOLOGY_UNSATISFIED:
             effects += self._draining.mend(question.gang.key, now)
         return effects
 
     def plan(self, now: float) -> list[Effect]:
-        """Ask about all gangs that wait."""
+        """Plan all waiting gangs."""
         effects: list[Effect] = []
         for question in self.questions(now):
             effects += self.settle(question, self.answer(question), now)
         return effects
 
     def outlook(self, now: float, longest: int = LONGEST) -> ForecastRequest:
-        """What a forecast of the first gangs of the queue is made from; see `explanation.foresee`, which any thread may
-        run.
-        """
+        """The input for a forecast of the first gangs of the queue. Any thread may run `explanation.foresee` on it."""
         return outlook(self.ledger, self.cycle.candidates, self.snapshot(), now, longest)
 
     def still_to_start(self) -> set[GangKey]:
-        """Gangs whose first start is not over, or not counted yet; one that starts while a forecast is made may be told
-        when it will, and is not to be held to that at a later start.
+        """Gangs whose first start is not complete, or not counted yet. A gang that starts while a forecast is computed
+        may get a start time, which must not be compared with a later start.
         """
         ledger = self.ledger
         waiting = {key for key, record in ledger.registry.gangs.items() if record.waiting_since is not None}
         return waiting | {key for key, _ in ledger.counters.starts}
 
     def sketch(self, pods: Sequence[Pod]) -> Sketch:
-        """The gang that these pods would be; `Sketch.form` makes it, on any thread."""
+        """A sketch of the gang that these pods would form. `Sketch.form` creates the gang, on any thread."""
         return sketch(self.ledger, pods)
 
     def trial(self, sketched: Sketch, now: float) -> Trial:
-        """What would be asked about these pods, were they to come now; see `planning.decide`, which answers."""
+        """The questions to ask if these pods were created now. `planning.decide` answers them."""
         return trial(self.ledger, self.cycle, sketched, now)
 
     def inquire(self, key: GangKey, now: float) -> Explanation | None:
-        """How near a gang that waits is, and which pods room would cost; see `Explanation.answer`. None: it waits for nothing."""
+        """The question how near a waiting gang is to a fit, and which pods that would cost. None: it waits for nothing."""
         return inquire(self.ledger, self.cycle, key, now)
 
     # ── moves ───────────────────────────────────────────────────────────────────────────────────────────
 
     def drain(self, node: str, now: float) -> tuple[Drain, list[Effect]]:
-        """Begin to move all gangs away from a node, onto seats that are found and kept first; cordon the node before.
+        """Begin to move all gangs away from a node, onto seats that are found and held first. Cordon the node before.
 
-        Ask again until nothing of ours is left on it: what is under way is told, and what stays, with the reason.
+        Repeat the call until no managed pod is left on the node. The answer lists the moves in progress, and the pods
+        that stay with the reason.
         """
         return self._draining.drain(node, now)
 
     def defrag(self, key: GangKey) -> Defrag:
-        """Moves of smaller gangs and single pods that would make room for this gang. Nothing is moved."""
+        """Moves of smaller gangs and single pods that would free capacity for this gang. Nothing is moved."""
         found = self.move_search(key)
         return found if isinstance(found, Defrag) else found.answer(self.policy, self._masks)
 
     def move_search(self, key: GangKey) -> MoveSearch | Defrag:
-        """The same as a question, which any thread may answer; or why there is none to ask."""
+        """The same as a question that any thread may answer, or the reason why no question can be asked."""
         return defragmentation.search(self.ledger, key)
 
     def first_waiting(self) -> GangKey | None:
-        """The first gang of the queue that waits for room."""
+        """The first gang of the queue that waits for capacity."""
         return next((record.key for record in self.ledger.pending.queue() if waits(record)), None)
 
     def make_moves(self, found: Defrag, now: float) -> tuple[bool, list[Effect]]:
-        """Begin with moves that were found, where they still hold; False: they do not, and nothing is moved.
+        """Begin the found moves if they are still valid. False: they are not, and nothing is moved.
 
-        The seats of the gang that waits are kept as those of the gangs that move: no other gang gets the room meanwhile.
+        The seats of the waiting gang are held like those of the moving gangs, so no other gang gets them meanwhile.
         """
-        # First what was taken in before: it may say who is of which gang.
+        # Process pending events first: they may change which pods belong to which gang.
         effects = self.ledger.handle([], now)
         if not (self.ledger.ready and found.seats and defragmentation.still_holds(self.ledger, found)):
             return False, effects
@@ -206,19 +205,19 @@ class Engine:
     # ── filter ──────────────────────────────────────────────────────────────────────────────────────────
 
     def filter(self, call: FilterCall, now: float) -> tuple[Answer, list[Effect]]:
-        """Which candidates may hold the pod; and what follows from having been asked."""
-        # 1. Not ours: echoed, whatever it is.
+        """The candidates that the pod may go to, and the effects of the call."""
+        # 1. Not managed by Gangwright: allow all candidates.
         if call.native_group or call.scheduler not in self.policy.scheduler_names:
             return Allowed(
                 call.candidates, Reason.NATIVE_GROUP if call.native_group else Reason.OTHER_SCHEDULER
             ), []
-        # 2. We know too little to say anything.
+        # 2. The cache does not have enough data for an answer.
         if not self.ledger.ready:
             return Failed(Reason.CACHE_NOT_SYNCED), []
         member = self.ledger.registry.member(call.uid)
         if member is None:
             return Failed(Reason.POD_NOT_CACHED), []
-        # 3. Its place is known: say it again.
+        # 3. The answer is already known: repeat it.
         if member.bound:
             return _only(member.pod.node, call, Reason.BOUND), []
         if not member.stays:
@@ -231,9 +230,9 @@ class Engine:
             return Allowed((member.hold.node,), Reason.SEATED), []
         if member.tied is not None:
             return self._tied(member, member.tied, call, now)
-        if member.pod.gated:  # it is not, or no one would ask: what we know is late, and will soon be better
+        if member.pod.gated:  # kube-scheduler sees it ungated, so the cache is stale and will soon catch up
             return Refused(Reason.GATED), []
-        # 4. kube-scheduler tries the nominated node alone first: that list is no picture of what it allows.
+        # 4. kube-scheduler tries the nominated node alone first: this list does not show all nodes that it allows.
         if (
             len(call.candidates) == 1
             and call.candidates[0] == member.pod.nominated
@@ -241,16 +240,16 @@ class Engine:
             and member.hold.until is None
         ):
             return Refused(Reason.NODE_EXCLUDED), []
-        # 5. The side road: into the queue, and decided at once where that is quick.
+        # 5. The side road: queue the pod, and decide immediately if that is fast.
         return self._beside(member, call, now)
 
     def _is_freeing(self, uid: Uid) -> bool:
-        """Others have to leave before the seats of its gang are free; some of them may be free already."""
+        """Other pods have to terminate before all seats of its gang are free. Some may be free already."""
         plan = self.ledger.registry.gangs[self.ledger.registry.gang_of[uid]].plan
         return plan is not None and plan.step is Step.FREE and uid in plan.seats
 
     def _tied(self, member: Member, node: str, call: FilterCall, now: float) -> tuple[Answer, list[Effect]]:
-        """A pinned pod whose seat we no longer hold goes there only if no other pod was given the room."""
+        """A pinned pod without a held seat goes to its node only if no other pod got the capacity there."""
         if node not in call.candidates:
             return Refused(Reason.NODE_EXCLUDED), []
         again = member.hold is not None and member.hold.node == node
@@ -259,7 +258,7 @@ class Engine:
         return Allowed((node,), Reason.SEATED), self.observe([Scored(call.uid, node)], now)
 
     def _beside(self, member: Member, call: FilterCall, now: float) -> tuple[Answer, list[Effect]]:
-        effects = self.observe([], now)  # first what was taken in before: it may say whose member the pod is
+        effects = self.observe([], now)  # process pending events first: they may change the pod's gang
         before = member.hold.node if member.hold is not None and member.hold.until is not None else None
         allowed = self.snapshot().named(call.candidates)
         possible = self._possible(member, allowed)
@@ -298,9 +297,9 @@ class Engine:
         effects: list[Effect],
         before: str | None = None,
     ) -> Answer | None:
-        """A gang of one without our gate: every candidate that fits, and the best of them held for a moment.
+        """For an ungated gang of one: every candidate that fits. The best of them is held for a moment.
 
-        Asked once more it keeps the node held `before`: it may be bound there already.
+        In a repeated call the pod keeps the node held `before`, because it may be bound there already.
         """
         if question.told is not None:
             return None
@@ -309,7 +308,7 @@ class Engine:
         if not len(rows):
             return None
         names = [question.snapshot.names[row] for row in rows]
-        self._scores.pop(call.uid, None)  # the last that was asked about is the last to be forgotten
+        self._scores.pop(call.uid, None)  # evict the least recently asked first
         points = (round(MAX_SCORE * float(scores[row])) for row in rows)
         self._scores[call.uid] = dict(zip(names, points, strict=True))
         if len(self._scores) > SCORES_KEPT:
@@ -319,9 +318,9 @@ class Engine:
         return Allowed(tuple(names), Reason.SCORED)
 
     def _possible(self, member: Member, offered: Mask) -> Mask:
-        """bool[n]: the nodes offered, and those that only the room rules out: that may be there tomorrow.
+        """bool[n]: the nodes offered, and the nodes that only lack free capacity, which may be freed later.
 
-        What remains is ruled out for something that we know nothing of, and stays so whatever leaves.
+        kube-scheduler excludes the other nodes for reasons that Gangwright does not know. Freed capacity does not help.
         """
         picture = self.snapshot()
         needs = self.ledger.nodes.vector(member.pod.demand)
@@ -335,7 +334,7 @@ class Engine:
     # ── prioritize, preempt ─────────────────────────────────────────────────────────────────────────────
 
     def prioritize(self, call: PrioritizeCall) -> list[int]:
-        """A score of 0 … 10 for every candidate, in order; 0 where nothing is to be said."""
+        """A score of 0 … 10 for every candidate, in order. 0 if no score is known."""
         scores = self._scores.get(call.uid, {})
         return [scores.get(name, 0) for name in call.candidates]
 
@@ -351,7 +350,7 @@ def _only(node: str | None, call: FilterCall, reason: Reason) -> Answer:
 
 
 def _why(record: GangRecord) -> Reason:
-    """The constant reason of a refusal: the gang's, or that of its member when the gang itself has its seats."""
+    """The constant reason of a rejection: the gang's, or the last answer's if the gang has all its seats."""
     why = conditions.reason(record)
     if why not in {Reason.SEATED, Reason.BOUND}:
         return why

@@ -1,15 +1,17 @@
-"""Gangs that are alike get one answer: which of those that wait are worth a question.
+"""Gangs of equal shape get one answer: which waiting gangs are worth a question.
 
-A shape is all of a gang that decides its placement, as a number: it is compared for every gang in every pass, and to hash
+A shape is a number for everything that decides a gang's placement. Every pass compares it for every gang, and hashing
 a gang's demands takes ten times as long. kube-scheduler and Kueue call gangs of one shape an equivalence class.
 
-A gang that needs no less than one that was refused for room is refused too. The nodes that a gang may have hold so many
-members of its demand, in one domain where the level is required, else in all. A node holds no more members of a demand
-that asks for more of anything. So at the same nodes, domains and priority a gang of no fewer members, each of which needs
-no less, finds no more room. Gangs of several demands do not compare, nor gangs that must be spread evenly. The least that
-many gangs ask for, resource by resource, is asked about like a gang: where even that is refused, all of them are.
+A gang that needs at least as much as one that was rejected for lack of capacity is rejected too. A gang's nodes hold a
+certain number of members of its demand: in one domain if the level is required, otherwise in all. A node never holds
+more members of a demand that requests more of anything. So with the same nodes, domains and priority, a gang that has
+as many members or more, and each needs as much or more, fits no better. Gangs with several demands, and gangs that
+must be spread evenly, do not compare. The least that many gangs request, resource by resource, is asked about like a
+gang. If even that is rejected, all of them are.
 
-Lives here: shapes, what was answered to each, what was refused, and the look at those that wait. Never here: when to ask (cycle), or how the answer is worked out (planning).
+Lives here: shapes, the answer to each, what was rejected, and the scan of the waiting gangs. Never here: when to ask
+(cycle), or how to compute the answer (planning).
 """
 
 import operator
@@ -24,26 +26,26 @@ from scheduler.model.decision import LASTING, Reason, Wait
 from scheduler.model.workload import Gang, GangKey, Role, Strategy, Uid
 
 LEAST: Final = 16
-"""Refusals remembered of one kind, of which none covers another; the oldest goes first."""
+"""Rejections cached per kind, none of which covers another. The oldest is dropped first."""
 
 ALL: Final = 1 << 20
-"""Gangs that one such request stands for at first: more than any queue has."""
+"""The gangs that a request for the least covers at first: more than any queue has."""
 
 Amounts: TypeAlias = tuple[int, ...]
-"""Members of the quorum, then what each member requests of each resource."""
+"""Members of the quorum, then the request of each member for each resource."""
 
 
 class Size(NamedTuple):
-    """How much a gang asks for. Sizes of one kind compare; kinds are numbers, because they are hashed so often."""
+    """How much a gang requests. Sizes of one kind compare. Kinds are numbers, because they are hashed often."""
 
     kind: int
     amounts: Amounts
 
 
 def size_of(gang: Gang, number: Callable[[Hashable], int]) -> Size | None:
-    """None: whether this gang fits says nothing about others.
+    """The size of this gang. None: whether it fits says nothing about other gangs.
 
-    number: a number of its own for all that decides about a gang's seats beside the amounts.
+    number: returns a distinct number for everything but the amounts that decides a gang's seats.
     """
     role = _only(gang)
     if role is None or (gang.required and gang.strategy is Strategy.SPREAD):
@@ -56,7 +58,7 @@ def size_of(gang: Gang, number: Callable[[Hashable], int]) -> Size | None:
 
 
 def shrunk(gang: Gang, amounts: Amounts) -> Gang:
-    """A gang of this one's kind that asks for these amounts, and for no surplus. Only to ask about, never to seat."""
+    """A gang of the same kind that requests these amounts and no surplus. Only for questions, never to be seated."""
     role = _only(gang)
     if role is None:
         return gang
@@ -73,14 +75,14 @@ def _only(gang: Gang) -> Role | None:
 
 
 class Refused:
-    """What was refused for room since there is so much, by kind: sizes of which none covers another."""
+    """The rejections at the current free capacity, by kind: sizes none of which covers another."""
 
     def __init__(self) -> None:
         self._found: dict[int, list[tuple[Amounts, Wait]]] = {}
         self._reach: dict[int, int] = {}
 
     def add(self, size: Size, wait: Wait) -> None:
-        """wait: the answer. The reason RESERVED says that there would be room, were none of it kept."""
+        """wait: the answer. CAPACITY_RESERVED means that the gang would fit if nothing were reserved."""
         own = size.amounts
         kept = [
             (amounts, other)
@@ -90,31 +92,31 @@ class Refused:
         self._found[size.kind] = [*kept, (own, wait)][-LEAST:]
 
     def why(self, size: Size) -> Wait | None:
-        """What was answered to a gang that needs no more than this size; None: nothing says that it is refused.
-        RESERVED only where no more is known.
+        """The answer to a gang that needs no more than this size. None: no rejection is known. CAPACITY_RESERVED only if
+        no other reason is known.
         """
         found, own = None, size.amounts
         for amounts, wait in self._found.get(size.kind, ()):
-            if all(map(operator.le, amounts, own)):  # `covers`, spelled out: asked for every gang of a pass
+            if all(map(operator.le, amounts, own)):  # `covers`, inlined: it runs for every gang of a pass
                 if wait.reason is not Reason.CAPACITY_RESERVED:
                     return wait
                 found = wait
         return found
 
     def reach(self, kind: int) -> int:
-        """How many gangs of the queue the next request for the least stands for."""
+        """How many gangs of the queue the next request for the least covers."""
         return self._reach.get(kind, ALL)
 
     def ask_for_the_least(
         self, kind: int, gangs: int, sizes: Iterable[Size | None], ask: Callable[[Amounts], Wait | None]
     ) -> None:
-        """Ask about the least of each that these sizes of the kind need, but for those that are known to be refused.
+        """Ask about the minimum of each amount over these sizes of the kind, without sizes that are known to be rejected.
 
-        gangs: how many it stands for. The next request stands for more where this one is refused, else for fewer.
-        ask: the refusal of these amounts, if they are refused.
+        gangs: how many gangs it covers. The next request covers more if this one is rejected, otherwise fewer.
+        ask: returns the rejection of these amounts, if they are rejected.
         """
         found = [own.amounts for own in sizes if own and own.kind == kind and self.why(own) is None]
-        hopeless = len(found) <= 1  # to ask about that one itself costs no more
+        hopeless = len(found) <= 1  # asking about that one itself costs no more
         if not hopeless:
             amounts = tuple(map(min, zip(*found, strict=True)))
             if (wait := ask(amounts)) is not None:
@@ -124,28 +126,29 @@ class Refused:
 
 
 def covers(small: Amounts, large: Amounts) -> bool:
-    """A gang that cannot have the small one cannot have the large one."""
+    """If the small amounts do not fit, the large ones do not fit either."""
     return all(map(operator.le, small, large))
 
 
 KEPT: Final = 1024
-"""Shapes numbered, or four times as many as gangs wait. Then numbering starts over above all numbers that were given, and
-no gang is answered by an old one. A shape of a torn gang names every node on which it has a member."""
+"""The most shapes with a number, or four times the number of waiting gangs. Beyond that, numbering starts over above all
+earlier numbers, so no gang gets the answer of an old shape. The shape of a partly bound gang lists every node with a
+member of it."""
 
 KINDS: Final = 4096
-"""Kinds of gangs remembered for which no pod's leaving makes room; then each is asked about once more."""
+"""The most kinds of gangs cached for which preemption does not help. Beyond that, each is asked about once more."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownAnswers:
-    """What is known without a question: the answers by shape, and what was refused to less."""
+    """What is known without a question: the answers by shape, and the rejections of smaller sizes."""
 
     alike: dict[int, Wait] = field(default_factory=dict)
     refused: Refused = field(default_factory=Refused)
 
 
 class Shapes:
-    """Numbers for shapes, and the answers that are still true."""
+    """Numbers for shapes, and the answers that are still valid."""
 
     def __init__(self) -> None:
         self._numbers: dict[Hashable, int] = {}
@@ -154,13 +157,13 @@ class Shapes:
         self._kinds: dict[Hashable, int] = {}
         self._answers: defaultdict[tuple[int, bool], KnownAnswers] = defaultdict(KnownAnswers)
         self._fence = 0
-        """The newest fence: older ones are no more, and no gang is answered by what was answered under them."""
+        """The newest fence. Older ones no longer exist, and their answers are not used."""
         self._no_room: set[Hashable] = set()
         self._no_room_at: Hashable = None
         self._at: tuple[int, int] = (-1, -1)
 
     def number(self, gang: Gang, waiting: int = 0) -> int:
-        """The number of this gang's shape, where so many gangs wait."""
+        """The number of this gang's shape. waiting: how many gangs wait."""
         shape = _shape(gang)
         number = self._numbers.get(shape)
         if number is None:
@@ -178,18 +181,18 @@ class Shapes:
 
     @property
     def sizes(self) -> Mapping[int, Size]:
-        """By shape, how much it asks for, where that compares with others."""
+        """The size of each shape that compares with others."""
         return self._sizes
 
     def no_room(self, at: Hashable) -> set[Hashable]:
-        """Gangs of one kind for which no pod's leaving makes room; forgotten when `at` changes."""
+        """The kinds of gangs for which preemption does not help. Reset when `at` changes."""
         if self._no_room_at != at or len(self._no_room) >= KINDS:
             self._no_room, self._no_room_at = set(), at
         return self._no_room
 
     def answers(self, at: tuple[int, int], fence: int) -> tuple[KnownAnswers, KnownAnswers]:
-        """The answers to gangs under this fence: those that are not short of it, and those that are. Forgotten when `at`
-        changes, or with another fence after this one: on a full cluster that alone happens for weeks.
+        """The answers to gangs under this fence: to those that are not short of it, and to those that are. Dropped when
+        `at` changes, or with the next fence. On a full cluster only the latter may happen for weeks.
         """
         if self._at != at:
             self._answers, self._at = defaultdict(KnownAnswers), at
@@ -201,69 +204,67 @@ class Shapes:
 
 
 def _shape(gang: Gang) -> Hashable:
-    """Beside what decides its placement, what keeps it from room that is promised to others, and its roles by name."""
+    """What decides its placement, its priority (which decides what nominations keep from it), and its roles' names."""
     return gang.shape, gang.priority, tuple(role.name for role in gang.roles)
 
 
 @dataclass(frozen=True, slots=True)
 class Candidacy:
-    """One step of a pass: what is the same for all gangs that wait, looked up once."""
+    """One step of a pass: the values that are the same for all waiting gangs, looked up once."""
 
     now: float
     only: GangRecord | None
-    """With the strict order no other gang is open."""
+    """With the strict order, the only gang that is open."""
     first: GangRecord | None
-    """It waits for room, and is always asked about itself."""
+    """The first gang that waits for capacity. It always gets a question of its own."""
     fence: int
-    """The number of the reservation that all gangs behind `order` leave alone; 0: there is none."""
+    """The number of the reservation that all gangs behind `order` must not touch. 0: none."""
     order: tuple[Any, ...]
     spare: float
-    """Seconds until the reservation begins; who leaves before that is short."""
+    """Seconds until the reservation begins. A gang that ends before that is short."""
     above: float
-    """Pods might have to give way to a gang of a priority above this."""
+    """Only a gang with a priority above this may preempt pods."""
     room: int
     version: int
     victims_version: int
-    """The counters of now, of room, of nodes and of those who could be asked to leave."""
+    """The current counters of free capacity, of nodes and of possible victims."""
     told: KnownAnswers
-    """What was answered since there is so much room, where no reservation stands in the way."""
+    """The answers at the current free capacity, for gangs that no reservation affects."""
     told_behind: KnownAnswers
     told_short: KnownAnswers
-    """The same for those behind the reservation, and for the short ones of them."""
+    """The same for gangs behind the reservation, and for the short ones among them."""
     sizes: Mapping[int, Size]
-    """By shape, how much it asks for, where that compares with others."""
+    """The size of each shape that compares with others."""
     highest: int
-    """No gang has a priority above this."""
+    """The highest priority of all gangs."""
     longest: Callable[[GangRecord], float]
-    """Seconds that a gang runs at the longest."""
+    """The seconds that a gang runs at most."""
     may_try: Callable[[GangRecord, float], bool]
-    """A pod that was not asked about yet may give way to this gang."""
+    """Whether the gang may preempt a pod that was not considered yet."""
     mark: Callable[[GangKey], None]
-    """Another reason is to be told of this gang than before."""
+    """Records that the reason to report for this gang has changed."""
     has_turn: Callable[[GangRecord], bool]
-    """Its namespace may ask once more in this pass."""
+    """Whether the gang's namespace has a question left in this pass."""
     before: Callable[[GangRecord], GangKey | None]
-    """The gang that this one lets pass; None: none."""
+    """The gang that must go before this one. None: none."""
 
     @property
     def under(self) -> Hashable:
-        """A skipped gang stays skipped until this key or the gang changes, or a deadline of its own comes."""
+        """A skipped gang stays skipped until this key or the gang changes, or a deadline of its own passes."""
         apart = [None if record is None else record.number for record in (self.only, self.first)]
         place = (self.fence, self.order, self.above, self.highest)
         return (*apart, *place, self.room, self.version, self.victims_version)
 
     def first_open(self, records: Iterable[GangRecord]) -> GangRecord | None:
-        """The first of these, which are in the order of the queue, about which an answer would tell something new, and
-        whose turn it is.
-        """
+        """The first of these that is open and has its turn. records: in the order of the queue."""
         return next(filter(self._is_next, self.open(records)), None)
 
     def _is_next(self, record: GangRecord) -> bool:
-        """Strict order goes before turns, and so does the first that waits: others depend on their answers."""
+        """The strictly first and the first waiting gang need no turn, because others depend on their answers."""
         return record is self.only or record is self.first or self.has_turn(record)
 
     def _lets_pass(self, record: GangRecord, told: Wait) -> bool:
-        """A gang goes before this one still, or another one does by now: it is told so without being asked."""
+        """Another gang still goes before this one, or a different one does now. It gets that answer without a question."""
         first = self.before(record)
         if first is None:
             return False
@@ -274,11 +275,11 @@ class Candidacy:
         return True
 
     def _no_less(self, record: GangRecord, less: Wait | None) -> Wait | None:
-        """The answer to a gang that needs no less than one that got this one: its own last one, with another reason
-        where that is known. So its figures are its own, as they were when it was last asked about itself.
+        """The answer to a gang that needs at least as much as one that got `less`: its own last answer, with the other
+        reason if that is certain. So its figures are its own, from its last question.
 
-        Only to one that was told to wait for room on the nodes as they are: of another it is not known whether it
-        fits the empty cluster.
+        Only for a gang whose last answer is to wait for capacity on the current nodes. For others it is not known
+        whether they fit the empty cluster.
         """
         own = record.verdict.decision
         if less is None or record.verdict.version != self.version:
@@ -291,16 +292,16 @@ class Candidacy:
         return Wait(less.reason, own.shortfall, held_for=less.held_for)
 
     def open(self, records: Iterable[GangRecord]) -> Iterator[GangRecord]:
-        """Those of them about which an answer would tell something new, and is not known from a gang like it.
+        """The gangs for which a question may bring a new answer that is not known from a similar gang.
 
-        A gang that is not open is given the answer that is known of its shape or of less. All in one piece, and what it
-        looks up at hand, since thousands pass through it while a verb waits.
+        A gang that is not open gets the known answer for its shape or for less. This is one function with local
+        variables, because it scans thousands of gangs while an extender call waits.
         """
         now, only, first, room, sizes = self.now, self.only, self.first, self.room, self.sizes
         fence, spare, longest = self.fence, self.spare, self.longest
         above, some_take, may_try = self.above, self.highest > self.above, self.may_try
-        # Before the reservation, behind it, and behind it but short of it: what is known of each shape, and of less.
-        # Nothing is refused while this runs, so less is looked up once for each shape.
+        # The known answers before the reservation, behind it, and behind it but short of it. No rejection is added while
+        # this runs, so `less` is looked up once per shape.
         answers = (self.told, self.told_behind, self.told_short)
         less: tuple[dict[int, Wait | None], ...] = ({}, {}, {})
         behind = False
@@ -309,17 +310,17 @@ class Candidacy:
             if wanted is None or record.backoff.not_before > now or (only is not None and record is not only):
                 continue
             decision, under = verdict.decision, 0
-            # 1. A gang with rules that the planner does not model waits while another of them goes.
+            # 1. A gang with rules that the planner does not model waits while another such gang is placed.
             queued = decision is not None and decision.reason is Reason.QUEUED and only is None
             if queued and isinstance(decision, Wait) and decision.behind is not None:
                 if not self._lets_pass(record, decision):
                     yield record
                 continue
-            # 2. It asks for something else than before.
+            # 2. Its request has changed.
             if verdict.request is not wanted:
                 yield record
                 continue
-            # 3. What it was told holds under this reservation, these nodes, this room, these victims.
+            # 3. Its last answer holds for this reservation, these nodes, this capacity and these victims.
             if fence and (behind or record.order > self.order):
                 behind, under = True, fence
             takes = some_take and wanted.priority > above
@@ -332,7 +333,7 @@ class Candidacy:
                     if takes and verdict.victims_version != self.victims_version and may_try(record, now):
                         yield record
                     continue
-            # 4. Nothing is known: pods may give way to it, or no gang of its shape or of less was asked about.
+            # 4. Nothing is known: it may preempt pods, or there is no answer for its shape or for less.
             shape = verdict.shape
             if shape is None or verdict.until <= now or record is first or (takes and may_try(record, now)):
                 yield record
@@ -351,7 +352,7 @@ class Candidacy:
             if known is None:
                 yield record
                 continue
-            # 5. It is told what is known, and people are told when the reason is another.
+            # 5. It gets the known answer, and a changed reason is reported.
             if decision is None or decision.reason is not known.reason:
                 self.mark(record.key)
             verdict.copy_answer(known, room=room, fence=under, short=short)

@@ -1,10 +1,8 @@
-"""What a person asks about the gangs that wait, beyond the reason: how near one is, which pods room would cost, and when they
-start.
+"""Explanations of waiting gangs beyond the reason: how near one is to a fit, which pods that would cost, when it starts.
 
-Lives here: the questions, their answers, and how wrong earlier forecasts were. A question is a picture that does not
-change, so a thread answers it, never the path of a verb. Never here: a right. A pod that is named would be asked to leave
-if the gang might ask (`preemption_policy` says whether it may). So no pod is named for what its namespace uses within its
-guarantee.
+Lives here: the questions, their answers, and how wrong earlier forecasts were. A question holds an immutable snapshot,
+so a thread answers it, never an extender call. Never here: a preemption rule. A named pod would be preempted if the
+gang may preempt (see `preemption_policy`). So pods within their namespace's guarantee are never named.
 """
 
 from collections.abc import Container, Iterator, Mapping, Sequence
@@ -28,15 +26,15 @@ from scheduler.placement.feasibility import FeasibilityCache
 from scheduler.placement.forecast import forecast
 
 BUDGET: Final = 4_000
-"""Questions where a gang could sit that one forecast may ask: about a second on a cluster of a thousand nodes."""
+"""Placement questions that one forecast may ask: about a second on a cluster of a thousand nodes."""
 
 LONGEST: Final = 200
-"""Gangs of the queue that are forecast: behind so many gangs too much happens until a gang's turn."""
+"""Gangs of the queue with a forecast. Behind so many gangs, too much happens before a gang's turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """nearest: see `planner.nearest`.  victims: the cheapest of lower priority whose leaving would seat the quorum."""
+    """nearest: see `planner.nearest`.  victims: the cheapest pods of lower priority that would free enough for the quorum."""
 
     nearest: tuple[Shortfall, ...] = ()
     victims: tuple[Unit, ...] = ()
@@ -44,14 +42,14 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The gang's own question, all pods of lower priority, and what all of them together may give."""
+    """The gang's own question, all pods of lower priority, and the limits on all of them together."""
 
     seat: Question
     lower: tuple[Unit, ...]
     terms: Terms = FREELY
 
     def answer(self, policy: Policy) -> Found:
-        """Any thread may ask."""
+        """The answer. Any thread may compute it."""
         snapshot, masks = self.seat.snapshot, FeasibilityCache()
         gang, allowed = self.seat.gang, self.seat.allowed
         nearest = planner.nearest(snapshot, gang, policy, allowed, masks)
@@ -62,7 +60,7 @@ class Explanation:
 
 
 def inquire(ledger: Ledger, asking: PlanningCycle, key: GangKey, now: float) -> Explanation | None:
-    """None: the gang asks for nothing now, so there is nothing to be near to."""
+    """The question about this gang. None: the gang requests nothing now, so there is nothing to explain."""
     record = ledger.registry.gangs.get(key)
     gang = record.wanted if record is not None else None
     if record is None or gang is None or not gang.quorum or not ledger.ready:
@@ -85,13 +83,13 @@ class ForecastRequest:
     policy: Policy
     now: float
     usages: Mapping[str, Usage] = field(default_factory=dict)
-    """Of namespaces that have a ceiling."""
+    """The usage of namespaces with a ceiling."""
 
 
 def outlook(
     ledger: Ledger, running: PreemptionCandidates, snapshot: Snapshot, now: float, longest: int = LONGEST
 ) -> ForecastRequest:
-    """What a forecast is made from; of the queue so many gangs at most."""
+    """The input of a forecast. longest: the number of gangs of the queue at most."""
     waiting = [
         replace(
             own,
@@ -111,7 +109,7 @@ def outlook(
 
 
 def _hopeful(ledger: Ledger) -> Iterator[tuple[Waiting, GangRecord]]:
-    """The queue without gangs that no waiting helps: they would fill the part of it that is looked at."""
+    """The queue without gangs that waiting cannot help. They would fill the part that is examined."""
     for own in ledger.pending.waiting():
         record = ledger.registry.gangs[own.gang.key]
         if not record.waits_in_vain:
@@ -125,27 +123,27 @@ def _likely(ledger: Ledger, stay: Stay, now: float) -> Stay:
 
 
 def foresee(seen: ForecastRequest, budget: int = BUDGET) -> Mapping[GangKey, Estimate]:
-    """Start times, in seconds since the epoch; who was not reached within the budget is missing."""
+    """Start times, in seconds since the epoch. Gangs that were not reached within the budget are missing."""
     return forecast(
         seen.snapshot, seen.waiting, seen.stays, seen.policy, seen.now, budget, usages=seen.usages
     )
 
 
 class Forecasts:
-    """The last forecast, and what each gang was first told."""
+    """The last forecast, and the first forecast for each gang."""
 
     def __init__(self) -> None:
         self.starts: Mapping[GangKey, Estimate] = {}
         self._first: dict[GangKey, tuple[float, float]] = {}
 
     def took(self, starts: Mapping[GangKey, Estimate], now: float) -> None:
-        """A new forecast, made from a picture of `now`."""
+        """Store a new forecast, computed from a snapshot of `now`."""
         self.starts = starts
         for key, start in starts.items():
             self._first.setdefault(key, (now, start.middle))
 
     def started(self, gangs: Sequence[tuple[GangKey, float]]) -> list[float]:
-        """Gangs that started, with when: how long each was first told to wait for each second that it did."""
+        """The ratio of the first forecast wait to the real wait, for gangs that started. gangs: with start times."""
         found = [
             (told - at) / (when - at)
             for key, when in gangs
@@ -155,5 +153,5 @@ class Forecasts:
         return [max(0.0, ratio) for ratio in found]
 
     def forget(self, kept: Container[GangKey]) -> None:
-        """What others were told is not remembered."""
+        """Drop the first forecasts of all other gangs."""
         self._first = {key: told for key, told in self._first.items() if key in kept}

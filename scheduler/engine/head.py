@@ -1,7 +1,7 @@
-"""The first gang that waits for room, and the room that is kept in time for it.
+"""The first gang that waits for capacity, and the reservation for it.
 
-Lives here: which gang is first, the one reservation, and the fence around it: its number, by which each gang behind
-knows whether its answer was given under it. Never here: how a reservation is worked out (placement.reservation).
+Lives here: which gang is first, the one reservation, and its fence. The fence is the reservation's number: it shows
+whether the answer to a gang behind was given under it. Never here: computing a reservation (placement.reservation).
 """
 
 from typing import Final
@@ -16,30 +16,30 @@ from scheduler.model.workload import Gang
 from scheduler.placement import reservation
 
 RESERVE_EVERY: Final = 1.0
-"""Seconds between two reservations for one gang. Room comes back a hundred times a second on a large cluster; until the
-next reservation the old one stands, which keeps no less for the gang."""
+"""Seconds between two reservations for one gang. On a large cluster capacity is freed a hundred times a second. Until
+the next reservation the old one stays in force, and it keeps no less for the gang."""
 
 
 class QueueHead:
-    """The first of the gangs that wait, and what is reserved for it."""
+    """The first waiting gang, and what is reserved for it."""
 
     def __init__(self, ledger: Ledger) -> None:
         self.reserved: Reservation | None = None
         self._ledger = ledger
         self._first: GangRecord | None = None
         self._shuffles = 0
-        """Of the queue when `_first` was its first."""
+        """The queue's `shuffles` when `_first` was determined."""
         self._fence = 0
         self._at = float("-inf")
         self._version = -1
-        """The version of the nodes of the reservation: its rows are theirs."""
+        """The version of the nodes that the reservation's rows refer to."""
 
     @property
     def _keeps(self) -> bool:
         return self._ledger.policy.backfill is Backfill.RESERVE
 
     def first(self) -> GangRecord | None:
-        """The first gang of the queue that was told to wait for room."""
+        """The first gang of the queue whose last answer is to wait for capacity."""
         if self.reserved is not None and self._version != self._ledger.nodes.version:
             self.reserved, self._at = None, float("-inf")
         first, pending = self._first, self._ledger.pending
@@ -53,7 +53,7 @@ class QueueHead:
         return self._first
 
     def strictly_first(self, now: float) -> GangRecord | None:
-        """With a strict order the first gang that does not wait in vain, nor for a time that was set it."""
+        """With a strict order, the first gang that can still be seated and is not backing off."""
         if self._ledger.policy.backfill is not Backfill.NONE:
             return None
         version, room = self._ledger.nodes.version, self._ledger.nodes.room_version
@@ -70,17 +70,17 @@ class QueueHead:
         return record is self.first()
 
     def comes_first(self, record: GangRecord) -> bool:
-        """Were this gang told to wait for room, it would be the first that is."""
+        """If this gang got the answer to wait for capacity, it would be the first such gang."""
         first = self.first()
         return first is None or record.order < first.order
 
     def told_to_wait(self, record: GangRecord) -> None:
-        """Those who wait are met in the order of the queue, but for newcomers."""
+        """Record that the gang waits for capacity. Gangs come in the order of the queue, except for newcomers."""
         if self.comes_first(record):
             self._first, self.reserved = record, None
 
     def fence(self) -> tuple[int, tuple[object, ...]]:
-        """The number of the reservation, 0 where there is none, and the place in the queue behind which it counts."""
+        """The number of the reservation (0: none), and the place in the queue behind which it applies."""
         first = self.first()
         stands = self._keeps and first is not None and self.reserved is not None
         if first is None or not stands or self.reserved is None or self.reserved.key != first.key:
@@ -88,35 +88,33 @@ class QueueHead:
         return self._fence, first.order
 
     def fence_before(self, record: GangRecord) -> int:
-        """The number of the reservation that this gang must leave alone; 0: none."""
+        """The number of the reservation that this gang must not touch. 0: none."""
         fence, order = self.fence()
         return fence if fence and not self.is_first(record) and record.order > order else 0
 
     def spare(self, now: float) -> float:
-        """The seconds until the reservation begins; without one no gang has so little time."""
+        """The seconds until the reservation begins. Minus infinity without one, so no gang counts as short."""
         return float("-inf") if self.reserved is None else self.reserved.start - now
 
     def longest(self, record: GangRecord) -> float:
-        """How many seconds it runs at the longest, as far as is known. Kept: all gangs that wait are asked in a
-        pass.
-        """
+        """How many seconds it runs at most, as far as is known. Cached, because a pass needs it for all gangs."""
         if (known := record.observed.reach.high) is not None:
             return known
         reach = observed_runs.reach(self._ledger, record)
         return float("inf") if reach.high is None else reach.high
 
     def is_short(self, record: GangRecord, now: float) -> bool:
-        """It would leave before the reservation begins, if it began now."""
+        """If it started now, it would end before the reservation begins."""
         return self.longest(record) <= self.spare(now)
 
     # ── the reservation ─────────────────────────────────────────────────────────────────────────────────
 
     def is_due(self, record: GangRecord, now: float) -> bool:
-        """Room is to be reserved for this gang, and was not a moment ago."""
+        """Capacity has to be reserved for this gang, and the last reservation is not recent."""
         return self.reserves_for(record) and not self._just_made(record, now)
 
     def _just_made(self, record: GangRecord, now: float) -> bool:
-        """Its own reservation stands and is young; one that was made for another gang keeps nothing for it."""
+        """Its own reservation exists and is recent. A reservation for another gang keeps nothing for it."""
         own = self.reserved is not None and self.reserved.key == record.key
         return own and now < self._at + RESERVE_EVERY
 
@@ -124,24 +122,24 @@ class QueueHead:
         return self._keeps and self.is_first(record)
 
     def due_again(self, record: GangRecord, now: float) -> float:
-        """When its reservation is to be made again, where that was put off; infinity: not for time alone."""
+        """When its postponed reservation is due again. Infinity: time alone does not call for it."""
         put_off = self.reserves_for(record) and self._just_made(record, now)
         return self._at + RESERVE_EVERY if put_off else float("inf")
 
     def reserve(self, reserved: Reservation, version: int, now: float) -> None:
-        """Keep this for the first, on nodes of this version."""
+        """Store this reservation for the first gang; its rows are nodes of this version."""
         self.reserved, self._at, self._version = reserved, now, version
         self._fence += 1
 
     def narrow(self, gang: Gang, place: Place, snapshot: Snapshot) -> None:
-        """Who sat down and stays beyond the start of the reservation uses some of the room that is left then."""
-        self.first()  # whose reservation it is, if one stands
+        """Subtract a newly seated gang that outlasts the start of the reservation from the capacity left then."""
+        self.first()  # drops a reservation that is no longer valid
         if self.reserved is not None:
             self.reserved = reservation.narrowed(self.reserved, *reservation.uses_of(snapshot, gang, place))
 
 
 def waits(record: GangRecord) -> bool:
-    """It was told to wait for room, and nothing about it has changed since. Surplus alone holds up no gang."""
+    """Its last answer is to wait for capacity, and its request is unchanged. Surplus alone blocks no gang."""
     return (
         record.wanted is not None
         and record.wanted.quorum > 0
@@ -152,10 +150,10 @@ def waits(record: GangRecord) -> bool:
 
 
 def _in_vain(record: GangRecord, version: int, room: int) -> bool:
-    """No pod that leaves would help it, or none has left since; and surplus alone holds up no gang."""
+    """No freed capacity would help it, or none was freed since. Surplus alone blocks no gang."""
     verdict = record.verdict.decision if record.verdict.request is record.wanted else None
     if isinstance(verdict, Wait) and verdict.behind is not None:
-        return True  # it is told otherwise as soon as that gang is out of its way
+        return True  # it gets another answer as soon as that gang no longer blocks it
     lasting = verdict is not None and verdict.reason in LASTING and record.verdict.version == version
     if verdict is None or lasting or record.verdict.room != room:
         return lasting

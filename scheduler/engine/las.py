@@ -1,8 +1,8 @@
-"""Turns by attained service: which gang has had more than one that waits, and has had its turn.
+"""Turns by attained service: which running gangs have had more than a waiting one, and have had their turn.
 
-Lives here: the order `las` among those who run. Never here: who may be asked to leave for other reasons (preemption_policy), or
-what a band of service is (placement.order). Why sorted once for a moment: all gangs that wait ask in a pass whose turn
-is over, of all who run.
+Lives here: the order `las` among running gangs. Never here: other preemption rules (preemption_policy), or the bands of
+service (placement.order). Why sorted once per moment: in a pass, every waiting gang needs the running gangs whose turn
+is over.
 """
 
 from bisect import bisect_left, bisect_right
@@ -16,18 +16,15 @@ from scheduler.placement import order
 from scheduler.placement.order import Service
 
 Moment = tuple[float, int, float]
-"""Now, how often the ledger had looked at a gang by now, and the quantum: what was sorted for it holds until one
-changes.
-"""
+"""Now, the ledger's counter of looks, and the quantum. The sorted list is valid until one of them changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Had:
-    """What of a gang's service changes with time alone, for as long as nothing about it changes.
+    """A gang's attained service as a function of time, valid until the gang changes.
 
-    runs: devices of each pod that runs, and since when.  began: when the last pod of it got its place; None: it cannot
-    knows.
-    rate: device-seconds a second of all with a seat.
+    runs: the devices of each running pod, and since when it runs.  began: when its last pod was bound; None: unknown.
+    rate: device-seconds per second of all members with a seat.
     """
 
     made_for: tuple[int, int]
@@ -41,7 +38,7 @@ class _Had:
         return self.before + sum(devices * max(0.0, now - since) for devices, since in self.runs)
 
     def gives_way_at(self, enough: float, now: float, quantum: float) -> float:
-        """When it will have had `enough` device-seconds, and its turn; infinity where that is not after now."""
+        """When it will have had `enough` device-seconds and its turn. Infinity: that time is not after now."""
         lacks = enough - self.so_far(now)
         began = now if self.began is None else self.began
         time = max(began + quantum, now + lacks / self.rate if self.rate else float("inf"))
@@ -49,7 +46,7 @@ class _Had:
 
 
 class Over:
-    """Gangs whose turn is over, sorted for all that ask."""
+    """Gangs whose turn is over, sorted once for all queries."""
 
     def __init__(self, known: Iterable[tuple[Service, GangKey]]) -> None:
         services = sorted(known)
@@ -60,7 +57,7 @@ class Over:
         self._born = [born for (_, born), _ in services[begins[-1] :]]
 
     def after(self, own: Service) -> frozenset[GangKey]:
-        """Those that `own` goes before."""
+        """The gangs that `own` ranks ahead of."""
         band, born = own
         if band < order.LAST_BAND:
             return self._above[band]
@@ -68,7 +65,7 @@ class Over:
 
 
 class LasTurns:
-    """Whose turn is over, of those who would be suspended."""
+    """Which of the gangs that can be suspended have had their turn."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -76,16 +73,14 @@ class LasTurns:
         self._over: tuple[Moment, Over] | None = None
 
     def over_for(self, record: GangRecord, now: float) -> frozenset[GangKey]:
-        """Gangs that have had at least a band more than this one, or the last band and are younger; and their turn."""
+        """Gangs that have had their turn, and at least a band more than this one, or are younger in the last band."""
         moment = (now, self._ledger.looks, self._quantum)
         if self._over is None or self._over[0] != moment:
             self._over = moment, Over(self._turn_is_over(now))
         return self._over[1].after(self._service(record, now))
 
     def next_for(self, record: GangRecord, now: float) -> float:
-        """When the first of those that can be suspended will have had its turn, and more than this one; infinity:
-        none.
-        """
+        """When the first gang that can be suspended will have had its turn, and more than this one. Infinity: never."""
         own = self._service(record, now)
         above = min(own[0] + 1, order.LAST_BAND)
         enough = order.begins_at(above, self._quantum)

@@ -1,7 +1,7 @@
-"""What the planner is asked, from one picture of the cluster, and its answer; pure, so any thread may answer.
+"""The questions to the planner about one snapshot, and the answers. All of it is pure, so any thread may answer.
 
-Two kinds of question. A seat: where does this gang go now? Room, for a gang that goes nowhere now: who would have
-to leave so that it does, and if none may be asked to, when will enough have left by themselves?
+There are two kinds of questions. A seat: where does this gang go now? Room, for a gang that fits nowhere now: which
+pods must be preempted so that it fits? If none may be, when will enough pods have ended by themselves?
 """
 
 from collections.abc import Mapping
@@ -19,26 +19,26 @@ from scheduler.placement import planner, reservation, victim_selection
 from scheduler.placement.feasibility import FeasibilityCache
 
 Answer: TypeAlias = Decision | Preempt | Reservation
-"""Of a question about room, Wait means: neither victims nor time make any."""
+"""As the answer to a question about room, Wait means that neither preemption nor time helps."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """The planner failed on a question: the fault of one gang, which stops no other."""
+    """The planner failed on a question. Only this one gang is affected."""
 
     error: Exception
 
 
 DEARER = 16
-"""How many times as long as a seat a question about room takes, at the least."""
+"""A question about room takes at least this many times as long as one about a seat."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WaitingForPreemption:
-    """What is to be known of the pods that run now, to make room for a gang.
+    """The facts about running pods that are needed to free capacity for a gang.
 
-    units: who may be asked to leave, and `terms`, what holds of all together who do.  leaving: those who leave already,
-    or were asked to.  stays: who leaves when; None: no room is to be kept in time for this gang.
+    units: the pods that may be preempted.  terms: the limits on all of them together.  leaving: pods that are already
+    terminating or evicted.  stays: when running gangs end; None: nothing is reserved for this gang.
     """
 
     units: tuple[Unit, ...]
@@ -50,48 +50,48 @@ class WaitingForPreemption:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What the planner is asked about one gang, from one picture of the cluster."""
+    """A question to the planner about one gang and one snapshot."""
 
     gang: Gang
     snapshot: Snapshot
     allowed: Mapping[Uid, Mask]
     shape: int | None
-    """Gangs of one number get one answer; None: this one is like no other."""
+    """Gangs with the same number get the same answer. None: this gang is unlike all others."""
     room: int
-    """The room counter when it was asked: an answer counts for so much room, however late it comes."""
+    """The ledger's room counter at the time of the question. The answer holds for this value, however late it comes."""
     fence: int = 0
-    """The number of the reservation that the picture leaves out; 0: none."""
+    """The number of the reservation that is subtracted from the snapshot. 0: none."""
     short: bool = False
-    """It leaves before the reservation begins, so the picture leaves nothing out."""
+    """The gang ends before the reservation begins, so nothing is subtracted from the snapshot."""
     kept: Matrix | None = None
-    """float64[n, r]: the free room with what is reserved, where the picture leaves that out."""
+    """float64[n, r]: the free capacity including the reserved part, if the snapshot excludes that part."""
     held_for: GangKey | None = None
-    """And for which gang that is."""
+    """The gang that the reservation is for."""
     usage: Usage | None = None
-    """What the gang's namespace uses, and may; None: nothing limits it."""
+    """What the namespace of the gang uses and may use. None: nothing limits it."""
     told: Wait | None = None
-    """The answer, where it does not depend on room."""
+    """The answer, if it does not depend on free capacity."""
     making: WaitingForPreemption | None = None
-    """Not a seat is asked for, but room."""
+    """Set if the question is about room instead of a seat."""
 
     @property
     def size(self) -> int:
-        """Members × nodes: what the answer costs."""
+        """The cost of the answer, in members × nodes."""
         members = sum(len(r.quorum) + len(r.surplus) for r in self.gang.roles)
         dearer = DEARER + len(self.making.units) if self.making is not None else 1
         return members * max(1, len(self.snapshot.names)) * dearer
 
 
 def attempt(question: Question, policy: Policy, masks: FeasibilityCache | None = None) -> Answer | Fault:
-    """The planner's answer, or what it failed on; see `decide`."""
+    """The planner's answer, or the error that it raised; see `decide`."""
     try:
         return decide(question, policy, masks)
-    except Exception as error:  # noqa: BLE001 - whatever it was, it is the fault of this one question
+    except Exception as error:  # noqa: BLE001 - any error affects only this question
         return Fault(error)
 
 
 def decide(question: Question, policy: Policy, masks: FeasibilityCache | None = None) -> Answer:
-    """The planner's answer; without `masks` it may be worked out on another thread."""
+    """The planner's answer. Without `masks`, another thread may compute it."""
     if question.told is not None:
         return question.told
     if question.making is not None:
@@ -100,14 +100,14 @@ def decide(question: Question, policy: Policy, masks: FeasibilityCache | None = 
     lack = {Reason.INSUFFICIENT_RESOURCES, Reason.TOPOLOGY_UNSATISFIED}
     if isinstance(decision, Wait) and decision.reason in lack and question.kept is not None:
         masks = masks or FeasibilityCache()
-        # A gang that would have room, were none of it reserved, is told so.
+        # A gang that would fit if nothing were reserved gets that reason.
         if reservation.could_hold(question.snapshot, question.kept, question.gang, masks):
             return Wait(Reason.CAPACITY_RESERVED, decision.shortfall, held_for=question.held_for)
     return below_ceiling(question.usage, question.gang, decision)
 
 
 def below_ceiling(usage: Usage | None, gang: Gang, decision: Decision) -> Decision:
-    """Surplus gets only seats that its namespace may use; the quorum was looked at before it was asked about."""
+    """Remove surplus seats above the namespace's ceiling. The quorum was checked before the question."""
     if usage is None or not isinstance(decision, Place):
         return decision
     beyond = beyond_ceiling(usage, gang, decision.seats)
@@ -120,7 +120,7 @@ def below_ceiling(usage: Usage | None, gang: Gang, decision: Decision) -> Decisi
 def _make_room(
     question: Question, making: WaitingForPreemption, policy: Policy, masks: FeasibilityCache | None
 ) -> Answer:
-    """Room that is being made already first, then victims, then time."""
+    """Try capacity that is already being freed first, then preemption, then time."""
     gang = reservation.quorum_alone(question.gang)
     snapshot = question.snapshot
     if making.leaving:

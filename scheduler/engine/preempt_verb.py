@@ -1,11 +1,10 @@
-"""kube-scheduler's preempt verb: which pods it may delete for one.
+"""The preempt endpoint of the extender: which pods kube-scheduler may delete for another pod.
 
-Room for a gang is made by its plan, so of a preemptor that is a member of one no candidate is left.  For any other pod the
-candidates remain whose victims take no gang below its quorum, and of these the ones that the pod would be given then:
-kube-scheduler knows nothing of the room that is held and of the nodes that are barred, and would otherwise go on deleting
-pods in vain.  A victim that is not known is a sign that the picture here is late: its node is left out.  An empty list of
-victims, legal from 1.38 on, breaks nothing.
-Never here: other victims than kube-scheduler proposes.  It also knows reasons that are not room, as a host port.
+A gang's plan frees its capacity, so a preemptor that is a member of a gang keeps no candidate. Any other pod keeps the
+candidates whose victims take no gang below its quorum, and that it could then use. kube-scheduler does not know about
+held capacity and excluded nodes, and would otherwise keep deleting pods without effect. An unknown victim means that
+the cache is stale, so its node is left out. An empty list of victims, allowed since 1.38, is handled.
+Never here: victims that kube-scheduler does not propose. It also knows reasons other than capacity, such as host ports.
 """
 
 from collections.abc import Iterable, Mapping
@@ -46,8 +45,8 @@ class PreemptVerb:
         return {node: own for node, own in offers.items() if node in given | empty}
 
     def _in_vain(self, record: GangRecord, member: Member) -> bool:
-        """It would not get the room of those who left: its gang makes its own, it has a seat or waits for one, or for
-        something else than room.
+        """It would not get the freed capacity: its gang's plan frees its own, it has a seat or waits for one, or it waits
+        for something other than capacity.
         """
         if not gang_spec.is_gang_of_one(record.key) or member.tied is not None or member.pod.gated:
             return True
@@ -65,7 +64,7 @@ class PreemptVerb:
         )
 
     def _given(self, member: Member, offers: Offers) -> frozenset[str]:
-        """The nodes that a gang of one would be given, were the victims gone that are named on each."""
+        """The nodes that a gang of one could get if the proposed victims on each were deleted."""
         registry = self._ledger.registry
         record = registry.gangs[registry.gang_of[member.pod.uid]]
         if not isinstance(record.spec, Spec):
@@ -82,7 +81,7 @@ class PreemptVerb:
         return frozenset(picture.names[row] for row in np.flatnonzero(fits))
 
     def _spares(self, uids: Iterable[Uid]) -> bool:
-        """Every gang keeps its quorum without these pods, all of them are known, and none is off limits."""
+        """Every gang keeps its quorum without these pods, all of them are known, and none is in an off-limits namespace."""
         registry = self._ledger.registry
         lost: dict[GangKey, set[Uid]] = {}
         for uid in uids:

@@ -1,6 +1,6 @@
-"""What runs, as the planner sees it: who leaves when, who may be asked to leave, who is leaving already.
+"""Running pods as the planner sees them: when gangs end, which pods may be preempted, which are terminating already.
 
-Lives here: the way from the ledger's records to Stays and Units of the model, in rows of one snapshot.
+Lives here: the conversion of the ledger's records to Stays and Units of the model, in rows of one snapshot.
 Never here: a choice among them.
 """
 
@@ -22,21 +22,21 @@ from scheduler.model.workload import GangKey, GiveWay, Pod, gang_of_one
 from scheduler.placement.reservation import at_the_latest, expected_ends
 
 SOON: Final = 30.0
-"""Seconds that a pod on its way out is taken to need: the usual grace period."""
+"""Seconds that a terminating pod is assumed to need: the default grace period."""
 
 SEATED: Final = QUORUM_BOUND | {State.HELD}
-"""Gangs whose end can be told: one that lacks members may wait for them without end."""
+"""States of gangs whose end can be estimated. A gang with missing members may wait for them without limit."""
 
 SPARE: Final = 64
-"""Views beyond as many as there are gangs: then those of gangs that are gone are dropped, for each holds all its pods."""
+"""Views kept beyond the number of gangs. Then views of deleted gangs are dropped, because each holds all its pods."""
 
 MayTake = Callable[[GangRecord | None, Pod], By | None]
-"""By what right a pod, of the gang it is of if it is ours, may be asked to leave for a gang; None: by none."""
+"""The rule by which a pod may be preempted for a gang; None: no rule. The record is its gang's, if it is managed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Pods of a gang that leave together, and where they stand.
+    """Pods of a gang that leave together, and their nodes.
 
     rows: int64[k].  uses: float64[k, r].
     """
@@ -48,7 +48,7 @@ class Group:
     way: GiveWay
 
     def unit(self, key: GangKey, now: float, by: By) -> Unit:
-        """The same, with what would be lost now."""
+        """The unit for this group, with the work that would be lost now."""
         return Unit(
             gang=key,
             kind=self.kind,
@@ -66,21 +66,19 @@ class Group:
 
 @dataclass(slots=True)
 class Views:
-    """What was made of one gang, for as long as nothing about it changes."""
+    """The cached results for one gang, valid until the gang changes."""
 
     made_for: tuple[int, int, int]
     groups: tuple[Group, ...] | None = None
     stay: Stay | None = None
     stay_pending: bool = True
-    """`stay` was not worked out yet."""
+    """`stay` is not computed yet."""
     ends_for: tuple[float | None, int] | None = None
-    """What the end of `stay` was worked out from: when it began to run, and the version of what is known of
-    runtimes.
-    """
+    """The input for the end of `stay`: when the gang began to run, and the version of the observed runtimes."""
 
 
 class PreemptionCandidates:
-    """Views of the ledger in rows of a snapshot, made when a gang waits for room, and kept gang by gang."""
+    """Views of the ledger in rows of a snapshot, created when a gang waits for capacity, and cached by gang."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -98,7 +96,7 @@ class PreemptionCandidates:
         return views
 
     def stays(self, snapshot: Snapshot, now: float) -> tuple[Stay, ...]:
-        """Gangs with a seat that are expected to end, with when; those of which it is not known stay."""
+        """Seated gangs with an expected end, and their ends. Gangs with an unknown end are left out."""
         found = (
             self._stay(record, snapshot, now)
             for record in self._ledger.registry.gangs.values()
@@ -107,7 +105,7 @@ class PreemptionCandidates:
         return tuple(stay for stay in found if stay is not None)
 
     def _stay(self, record: GangRecord, snapshot: Snapshot, now: float) -> Stay | None:
-        """Where it stands, and when it ends: learned again whenever a gang of its namespace ends."""
+        """Its nodes and its expected end, which is updated whenever a gang of its namespace ends."""
         views = self._of(record)
         if views.stay_pending:
             views.stay_pending = False
@@ -127,7 +125,7 @@ class PreemptionCandidates:
         return views.stay
 
     def leaving(self, snapshot: Snapshot, now: float) -> tuple[Stay, ...]:
-        """Pods on their way out, ours and others': their room comes soon."""
+        """Terminating pods, managed or not. Their capacity is freed soon."""
         soon = Estimate(now + SOON, now, now + 2 * SOON)
         ours = self._ledger.registry.gang_of
         footings = ((pod, self._footing(snapshot, [pod])) for pod in self._ledger.deleted.values())
@@ -151,13 +149,13 @@ class PreemptionCandidates:
         return np.array([row for row, _ in found], dtype=np.int64), np.array([uses for _, uses in found])
 
     def units(self, snapshot: Snapshot, may_take: MayTake, now: float) -> tuple[Unit, ...]:
-        """Who may be asked to leave, each with what would be lost by it."""
+        """The units that may be preempted, each with the work that would be lost."""
         return tuple(self._units(snapshot, may_take, now))
 
     def staying(
         self, units: Iterable[Unit], snapshot: Snapshot, start: float, now: float
     ) -> tuple[Unit, ...]:
-        """Those of them that are expected to be there still at `start`: their room is not counted on before."""
+        """The units that are expected to still run at `start`, so the reservation does not count on their capacity."""
         stays = self.stays(snapshot, now)
         middles = np.array([stay.ends.middle for stay in stays], dtype=np.float64)
         ends = at_the_latest(expected_ends(middles, now), stays, now)
@@ -181,7 +179,7 @@ class PreemptionCandidates:
                     yield group.unit(gang_of_one(pod.key.namespace, uid), now, by)
 
     def _groups(self, record: GangRecord, snapshot: Snapshot) -> tuple[Group, ...]:
-        """Its surplus one by one, and the rest, which takes all surplus along; a Job that is suspended leaves whole."""
+        """Its surplus one by one, and the rest, which takes all surplus along. A Job that is suspended leaves whole."""
         views = self._of(record)
         if views.groups is None:
             views.groups = tuple(self._grouped(record, snapshot))
@@ -210,7 +208,7 @@ class PreemptionCandidates:
 
 
 def _right(may_take: MayTake, record: GangRecord, pods: Sequence[Pod]) -> By | None:
-    """The right by which all of these may be taken."""
+    """The weakest rule by which all of these pods may be preempted. None: one of them may not."""
     by = By.ORDER
     for pod in pods:
         own = may_take(record, pod)
@@ -233,4 +231,4 @@ def _ends_by_itself(record: GangRecord) -> bool:
 BLOCKED: Final = frozenset(
     {Reason.INSUFFICIENT_RESOURCES, Reason.TOPOLOGY_UNSATISFIED, Reason.CAPACITY_RESERVED}
 )
-"""Verdicts that room would change."""
+"""Reasons that more free capacity would change."""

@@ -1,11 +1,12 @@
-"""Which pods a gang may ask to leave.
+"""Which pods a gang may preempt.
 
-The rights, in this order of force: no pod is asked by a gang that must not preempt, or too soon after the last time;
-lower priority gives way; with the order `las` a gang that has had much gives way to one of equal priority that has had
-little, if it can be suspended; and a borrower gives way to the namespace whose guaranteed room it uses. No right reaches
-what another namespace uses within its guarantee, none more than disruption budgets allow, and none an owner whose pods
-come back by another scheduler (ledger.spared_owners).
-Never here: which of them are chosen (placement.victim_selection), or how they leave (ledger.preemption).
+The rules, strongest first. A gang that must not preempt, or that preempted too recently, preempts nothing. Lower
+priority is preempted. With the order `las`, a gang with much attained service is preempted by one of equal priority
+with little, if it can be suspended. A borrower is preempted by the namespace whose guaranteed capacity it uses.
+
+No rule covers what another namespace uses within its guarantee, or more than disruption budgets allow, or an owner
+whose pods come back through another scheduler (ledger.spared_owners).
+Never here: which of them are chosen (placement.victim_selection), or how they are evicted (ledger.preemption).
 """
 
 import math
@@ -24,11 +25,11 @@ from scheduler.model.queueing import Order, Reclaim
 from scheduler.model.workload import Gang, GiveWay, Pod, Uid
 
 Right = Callable[[GangRecord | None, Pod], bool]
-"""Whether it says that a pod, of the gang it is of if it is ours, gives way."""
+"""Whether one rule lets a pod be preempted. The record is its gang's, if Gangwright manages the pod."""
 
 
 class PreemptionPolicy:
-    """Decides which pods are in question, and nothing else."""
+    """Decides which pods may be preempted, and nothing else."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -43,7 +44,7 @@ class PreemptionPolicy:
 
     @property
     def above(self) -> float:
-        """Pods might have to give way to a gang of a priority above this; infinity: to none."""
+        """Only a gang with a priority above this may preempt pods. Infinity: no gang may."""
         policy = self._policy
         if not policy.preemption:
             return math.inf
@@ -51,13 +52,13 @@ class PreemptionPolicy:
         return -math.inf if policy.shares or by_turns else self._ledger.lowest
 
     def may_take(self, record: GangRecord, gang: Gang, now: float) -> MayTake | None:
-        """Which pods may be taken for this gang; None: none."""
+        """Which pods may be preempted for this gang. None: no pods."""
         if gang.priority <= self.above or not quorum.may_preempt(record, gang):
             return None
         if now < record.preemption.at + self._policy.preemption_cooldown:
             return None
         if any(m.pod.nominated and m.hold is None and not m.bound for m in record.live()):
-            return None  # kube-scheduler makes room for it; what stands on one that is bound is of the past
+            return None  # kube-scheduler preempts for it; the nomination of a bound pod is outdated
         asked = (self._lower(gang), self._had_more(record, gang, now))
         by_order = [right for right in asked if right is not None]
         borrows = self._borrower(record, gang, now)
@@ -67,19 +68,17 @@ class PreemptionPolicy:
         return _may_take(record, by_order, borrows, preemption.spared(record, now), came_back)
 
     def behind(self, record: GangRecord, gang: Gang) -> MayTake | None:
-        """Which pods go behind this gang by priority alone, whether or not it may ask any now; None: none."""
+        """Which pods rank behind this gang by priority alone, even if it may not preempt now. None: no pods."""
         lower = self._lower(gang)
         return None if lower is None else _may_take(record, (lower,))
 
     def by_time(self, record: GangRecord, now: float) -> Hashable:
-        """What may be taken for this gang now and could not be a while ago, though nothing happened."""
+        """What time alone changes in the set of pods that may be preempted for this gang."""
         over = self._turns.over_for(record, now) if self._policy.order is Order.LAS else frozenset()
         return over, self._ledger.spared_owners.owners(now)
 
     def _lower(self, gang: Gang) -> Right | None:
-        """Lower priority; of another namespace none that uses what is guaranteed to it, when it has no more than
-        that.
-        """
+        """Pods of lower priority. Pods of another namespace are excluded if it stays within its guarantee."""
         if self._ledger.lowest >= gang.priority:
             return None
         usage, own = self._ledger.share_usage, gang.key.namespace
@@ -95,11 +94,10 @@ class PreemptionPolicy:
         return lower
 
     def _borrower(self, record: GangRecord, gang: Gang, now: float) -> Right | None:
-        """Namespaces that use more than is guaranteed to them of what this gang asks for within the guarantee of its
-        own.
+        """Pods of namespaces above their guarantee, in resources that this gang requests within its own guarantee.
 
-        Where only lower priority gives back, it gives way anyhow. Two gangs that take their room back from each other
-        by turns are kept from it.
+        If `reclaim` is limited to lower priority, the other rule covers it. Two gangs that keep preempting each other
+        are prevented from doing so.
         """
         usage = self._ledger.share_usage
         claimed = usage.claims(gang) if self._policy.reclaim is Reclaim.ANY else ()
@@ -116,8 +114,8 @@ class PreemptionPolicy:
         return borrower
 
     def _had_more(self, record: GangRecord, gang: Gang, now: float) -> Right | None:
-        """Of equal priority, and at least a band of service above, or younger in the last one; and it has had its
-        turn.
+        """Gangs of equal priority that have had their turn, and are at least a band of service above this one, or younger
+        in the last band.
         """
         if self._policy.order is not Order.LAS or not self._ledger.suspendable:
             return None
@@ -127,7 +125,7 @@ class PreemptionPolicy:
         return lambda other, pod: other is not None and other.key in over and pod.priority == gang.priority
 
     def next_turn(self, record: GangRecord, now: float) -> float:
-        """When the gang may ask others to leave that it may not ask now; infinity: never, unless something happens."""
+        """When time alone lets the gang preempt pods that it may not preempt now. Infinity: never."""
         times = [
             record.preemption.at + self._policy.preemption_cooldown,
             *record.preemption.spared.values(),
@@ -140,11 +138,10 @@ class PreemptionPolicy:
         return min((time for time in times if time > now), default=float("inf"))
 
     def terms(self, units: tuple[Unit, ...], gang: Gang) -> tuple[tuple[Unit, ...], Terms]:
-        """Those of them that could leave by guarantees and disruption budgets, and on which terms all together.
+        """The units that guarantees and disruption budgets allow, and the limits on all of them together.
 
-        Only its own namespace takes what one uses within its guarantee, by whatever right. Units of the gang's
-        own pass as if there were no shares. Of a Job that is suspended no budget is asked: its pods are deleted,
-        not evicted.
+        No rule lets another namespace take what one uses within its guarantee. Units of the gang's own namespace pass
+        as if there were no shares. Budgets do not apply to a Job that is suspended: its pods are deleted, not evicted.
         """
         units, terms = self._within_shares(units, gang)
         ledger = self._ledger
@@ -155,7 +152,7 @@ class PreemptionPolicy:
         return units, replace(terms, limits=(*terms.limits, *limits))
 
     def _uncounted(self) -> Iterator[Pod]:
-        """Pods that are to be evicted for plans that are made, and were not yet: their budgets still count them."""
+        """Pods that existing plans will evict but have not yet. Their budgets still count them."""
         for plan in self._ledger.freeing.values():
             for uid, victim in plan.victims.items():
                 pod = self._ledger.registry.pod(uid)
@@ -163,7 +160,7 @@ class PreemptionPolicy:
                     yield pod
 
     def _within_shares(self, units: tuple[Unit, ...], gang: Gang) -> tuple[tuple[Unit, ...], Terms]:
-        """Those of them that could leave by what namespaces are guaranteed, and on which terms all together."""
+        """The units that the namespaces' guarantees allow, and the limits on all of them together."""
         usage = self._ledger.share_usage
         if not usage.shares or not units:
             return units, FREELY
@@ -182,16 +179,16 @@ def _may_take(
     spared: Container[Uid] = frozenset(),
     came_back: Container[str] = frozenset(),
 ) -> MayTake:
-    """By which of these rights a pod may be asked that is not of the gang itself and may be asked at all."""
+    """By which of these rules a pod may be preempted. Pods of the gang itself and exempt pods are excluded."""
     makers = {m.pod.owner.uid for m in record.live() if m.pod.owner is not None}
 
     def may_take(other: GangRecord | None, pod: Pod) -> By | None:
         if other is record or pod.uid in spared or not may_be_asked(pod):
             return None
         if pod.owner is not None and pod.owner.uid in makers:
-            return None  # its own kin: what is taken from a controller's pods it makes again, or loses whole
+            return None  # the same controller: it would recreate the pod, or fail as a whole
         if other is None and pod.owner is not None and pod.owner.uid in came_back:
-            return None  # another scheduler seats its successor in the room at once
+            return None  # another scheduler immediately places the replacement in the freed capacity
         if any(right(other, pod) for right in by_order):
             return By.ORDER
         return By.CLAIM if borrows is not None and borrows(other, pod) else None

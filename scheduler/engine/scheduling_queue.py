@@ -1,7 +1,7 @@
-"""Whose turn it is, and how a planning pass goes through the queue.
+"""The turns of gangs, and how a planning pass goes through the queue.
 
-Turns go by the policy in force; with `fair`, by the share that a namespace had at the last sorting. A pass asks about the
-first gangs of the queue again whenever there is more room, and goes on where it was with all others.
+Turns follow the policy in force. With `fair`, they follow each namespace's share at the last sorting. When more
+capacity is free, a pass asks about the first gangs of the queue again, and then continues at its position.
 
 Never here: the order itself (placement.order), the queue (ledger.pending_queue), or which gang is open (equivalence).
 """
@@ -21,38 +21,38 @@ from scheduler.model.queueing import Order, Waiting
 from scheduler.placement import order
 
 FirstOpen: TypeAlias = Callable[[Iterable[GangRecord]], GangRecord | None]
-"""The first of these, which are in order, that is worth a question."""
+"""Returns the first of these gangs that is worth a question. They are in the order of the queue."""
 
 _ORDER: Final = operator.attrgetter("order")
 
 FIRST: Final = 16
-"""The first gangs of a namespace that are asked about in vain in every pass; then come others, by turns."""
+"""The first gangs of a namespace, which are asked about in every pass even if rejected. The others take turns."""
 
 ROUND: Final = 32
-"""Gangs of a namespace that are asked about in vain in one pass at most, so that it does not keep others waiting."""
+"""Rejected questions per namespace in one pass at most, so that one namespace does not delay the others."""
 
 
 class PassRounds:
-    """Whose turn it is of a namespace of which more gangs are refused than one pass has time for.
+    """Turns within a namespace, if more of its gangs are rejected than one pass has time for.
 
-    A gang that is set aside keeps its place in the queue. In the next pass those behind the last that was asked about
-    have their turn. So the first ones are asked about in every pass, and of N others each one in N / (ROUND - FIRST) + 1
-    passes. Only what costs a question counts, and what is seated does not.
+    A gang that is set aside keeps its place in the queue. In the next pass, the gangs behind the last one asked about
+    have their turn. So the first gangs are asked about in every pass, and each of N others once in
+    N / (ROUND - FIRST) + 1 passes. Only real questions count, and seated gangs do not count.
 
-    A gang that is set aside stands in front still, as far as the setting `backfill` says so. `none`: nothing passes it,
-    for the only gang that is asked about is never set aside. `reserve`: the first that waits is never set aside, and what
-    passes does not delay its reservation. `free`: what fits may pass what was told to wait, and so it may pass what is
-    asked about in the next pass.
+    A gang that is set aside keeps its rank as the setting `backfill` defines it. `none`: no gang passes it, because the
+    only gang that is asked about is never set aside. `reserve`: the first waiting gang is never set aside, and gangs
+    that pass do not delay its reservation. `free`: a gang that fits may pass a waiting gang, and so it may pass one
+    that is asked about in the next pass.
     """
 
     def __init__(self) -> None:
         self._refused: Counter[str] = Counter()
         self._resume: dict[str, Turn] = {}
-        """By namespace, the place of the last gang that was asked about beyond the first ones."""
+        """By namespace, the place in the queue of the last gang asked about beyond the first ones."""
         self._aside: dict[int, GangRecord] = {}
 
     def has_turn(self, record: GangRecord) -> bool:
-        """This gang may be asked about in this pass; if not, it is looked at again in the next."""
+        """This gang may be asked about in this pass. If not, the next pass looks at it again."""
         namespace = record.key.namespace
         refused = self._refused[namespace]
         if refused < FIRST or (refused < ROUND and record.order > self._resume.get(namespace, ())):
@@ -61,14 +61,14 @@ class PassRounds:
         return False
 
     def refused(self, record: GangRecord) -> None:
-        """It was asked about in vain."""
+        """Count a question about this gang that did not seat it."""
         namespace = record.key.namespace
         if self._refused[namespace] >= FIRST:
             self._resume[namespace] = record.order
         self._refused[namespace] += 1
 
     def over(self, pending: PendingQueue) -> None:
-        """The pass is over; where the turns came to the end of the queue, they begin at its head again."""
+        """End the pass. Namespaces whose turns reached the end of the queue begin at its head again."""
         for record in self._aside.values():
             pending.touch(record)
         self._resume = {name: turn for name, turn in self._resume.items() if self._refused[name] >= ROUND}
@@ -77,14 +77,14 @@ class PassRounds:
 
 
 HEAD: Final = 4
-"""Gangs at the head of the queue that are asked about again between two steps of a pass, when room has changed."""
+"""Gangs at the head of the queue that are asked about again between two steps of a pass, when capacity has changed."""
 
 
 class Pass:
-    """Where in the queue the asking has come to.
+    """The position of a pass in the queue.
 
-    A gang that was looked at and is not worth a question is looked at again only when it was touched, or when the circumstances
-    are others than they were: so a pass costs as much as what has changed.
+    A gang that was not worth a question is looked at again only if it was touched, or if the circumstances (`under`)
+    changed. So the cost of a pass depends on what has changed.
     """
 
     def __init__(self) -> None:
@@ -94,17 +94,17 @@ class Pass:
         self._head = 0
         self._left = HEAD
         self._passed: Turn = ()
-        """No gang up to this place in the queue is open, but for those that were touched: under these circumstances."""
+        """Up to this place in the queue no gang is open under `_under`, except for touched ones."""
         self._under: Hashable = None
         self.rounds = PassRounds()
 
     def next(
         self, pending: PendingQueue, room: int, under: Hashable, first_open: FirstOpen
     ) -> GangRecord | None:
-        """The next open gang; None at the end of a pass in which nothing changed. The next call begins the next pass,
-        with those that were set aside: None twice means that all have been asked about.
+        """The next open gang, or None at the end of a pass in which nothing changed. The next call then begins a new pass
+        with the gangs that were set aside. None twice in a row means that all have been asked about.
 
-        under: what decides, beside the gang itself, whether it is open.
+        under: everything except the gang itself that decides whether it is open.
         """
         queue = pending.queue()
         if (pending.rekeyed, under) != self._under:
@@ -115,7 +115,7 @@ class Pass:
             if now != self._seen:
                 self._seen, self._head = now, 0
             if not self._cursor:
-                self._began = now  # none was passed yet: what changed until now is seen by this very pass
+                self._began = now  # nothing is passed yet, so this pass sees all changes until now
             if (record := self._at_head(queue, first_open)) is not None:
                 return record
             if (record := self._onwards(pending, queue, first_open)) is not None:
@@ -128,11 +128,11 @@ class Pass:
             self._began = now
 
     def again(self) -> None:
-        """Ask from the head once more, whatever changed."""
+        """Start once more at the head, even if nothing changed."""
         self._began = (-1, -1)
 
     def doubt(self) -> None:
-        """Look at all again."""
+        """Look at all gangs again."""
         self._under = None
 
     def _at_head(self, queue: Sequence[GangRecord], first_open: FirstOpen) -> GangRecord | None:
@@ -149,7 +149,7 @@ class Pass:
     ) -> GangRecord | None:
         record = self._among_touched(pending, first_open)
         if record is None:
-            known = self._cursor <= self._passed  # who is looked at now comes right after those
+            known = self._cursor <= self._passed  # the scan continues right after the known part
             start = bisect_right(queue, max(self._cursor, self._passed), key=_ORDER)
             record = first_open(islice(queue, start, None))
             if record is not None:
@@ -161,7 +161,7 @@ class Pass:
         return record
 
     def _among_touched(self, pending: PendingQueue, first_open: FirstOpen) -> GangRecord | None:
-        """The first open gang of those who were looked at before, and touched since."""
+        """The first open gang among those that were looked at before and touched since."""
         if self._cursor >= self._passed:
             return None
         between = (r for r in pending.touched.values() if self._cursor < r.order <= self._passed)
@@ -173,8 +173,8 @@ class Pass:
 
 
 SORTED_AT_ONCE: Final = 500
-"""Gangs of a queue that is sorted again whenever shares move; a longer one takes milliseconds, and is sorted every few
-seconds."""
+"""The length of a queue up to which it is sorted again whenever shares change. Sorting a longer one takes milliseconds,
+so it is sorted every few seconds."""
 
 
 class QueueOrder:
@@ -187,22 +187,22 @@ class QueueOrder:
         self._dominants: dict[str, float] = {}
         self._dominants_at = (-1, -1)
         self._ranked: dict[str, float] = {}
-        """The dominant share by which each namespace's gangs have their turns. All gangs of a namespace use the same
-        value; else they would go on overtaking each other as one after the other is seated."""
+        """The dominant share that decides the turns of each namespace's gangs. All gangs of a namespace use the same
+        value. Otherwise they would keep overtaking each other as they are seated one by one."""
 
     def at_once(self, queued: int) -> bool:
-        """With the order `fair` a gang got or gave back room, and the queue is short enough to be sorted at once."""
+        """With the order `fair`: usage has changed, and the queue is short enough to be sorted immediately."""
         usage, before = self._cache.share_usage, self._usage
         self._usage = usage.version
         fair = self._cache.policy.order is Order.FAIR
         return fair and before != usage.version and queued <= SORTED_AT_ONCE
 
     def ages_at(self, waiting: Waiting) -> float:
-        """When it moves forward by age alone; infinity: never."""
+        """When it moves forward by age alone. Infinity: never."""
         return order.ages_at(waiting, self._cache.policy)
 
     def shifted(self, turn: order.Turn, by: float) -> order.Turn:
-        """The turn by another share of its namespace."""
+        """The same turn, with the share of its namespace changed by `by`."""
         return order.shifted(turn, by)
 
     def turn(self, waiting: Waiting, now: float) -> order.Turn:
@@ -214,20 +214,18 @@ class QueueOrder:
         return order.turn(waiting, policy, now, self._ranked[namespace])
 
     def moved(self, queue: Sequence[GangRecord]) -> dict[str, float]:
-        """Namespaces whose dominant share is another one than when this was asked last, where turns go by that, with
-        it.
-        """
+        """The new dominant share of each namespace whose share changed since the last call. Empty without order `fair`."""
         if self._cache.policy.order is not Order.FAIR:
             return {}
         before = self._ranked
-        if len(before) > len(queue):  # of some no gang waits any more
+        if len(before) > len(queue):  # some have no waiting gangs anymore
             present = {record.key.namespace for record in queue}
             before = {name: share for name, share in before.items() if name in present}
         self._ranked = {name: self._dominant(name) for name in before}
         return {name: now for name, now in self._ranked.items() if before[name] != now}
 
     def _dominant(self, namespace: str) -> float:
-        """The weighted dominant share of a namespace, worked out once for as long as no use changes."""
+        """The weighted dominant share of a namespace, cached until usage or nodes change."""
         usage, nodes = self._cache.share_usage, self._cache.nodes
         if self._dominants_at != (usage.version, nodes.version):
             self._dominants, self._dominants_at = {}, (usage.version, nodes.version)

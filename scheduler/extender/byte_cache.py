@@ -1,20 +1,20 @@
-"""A cache bounded in bytes, for what is the same again and again.
+"""A cache bounded in bytes, for values that repeat.
 
-Lives here: which values to forget first. Never here: what they are.
+Lives here: which values to drop first. Never here: the meaning of the values.
 """
 
 from collections import OrderedDict
 from typing import Final, Generic, TypeVar
 
 LONG: Final = 4096
-"""Bytes from which a value is worth keeping; the one-node lists of pinned pods would only push out the others."""
+"""Minimum bytes of a value that is kept. The one-node lists of pinned pods would only evict the others."""
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
 
 
 class ByteCache(Generic[_K, _V]):
-    """The values used last, as many as fit in `budget` bytes; one that would take an eighth of it is not kept."""
+    """The most recently used values that fit in `budget` bytes. A value above an eighth of the budget is not kept."""
 
     def __init__(self, budget: int) -> None:
         self.budget = budget

@@ -1,11 +1,11 @@
-"""The verbs over HTTP: routes, bounds, one canonical line and one counter a call.
+"""The extender endpoints over HTTP: routes, bounds, one canonical line and one counter per call.
 
-Lives here: everything between a socket and `verb_handlers`. Never here: what an answer is.
+Lives here: everything between a socket and `verb_handlers`. Never here: the content of an answer.
 
-Why errors of a verb are status 200: kube-scheduler throws the body of any other status away and shows its user
-the bare number. Only what kube-scheduler never does (a wrong path, method or content type) has a status of its
-own. Why replies are small objects with a known length: headers and body leave in one segment; two would cost
-40 ms a call, because Nagle's algorithm and delayed acknowledgements wait for each other.
+Why endpoint errors have status 200: kube-scheduler discards the body of any other status and shows users the bare
+number. Only requests that kube-scheduler never sends (a wrong path, method or content type) get another status. Why
+replies are small objects with a known length: headers and body are sent in one segment. Two segments would cost 40 ms a
+call, because Nagle's algorithm and delayed acknowledgments wait for each other.
 """
 
 import asyncio
@@ -26,23 +26,23 @@ from scheduler.telemetry.metrics import Metrics
 
 __all__ = ["Answered", "Limits", "build_app", "limits", "serve"]
 
-TOO_SLOW: Final = "gangwright could not answer in time"
-TOO_LARGE: Final = "the body is too large: is nodeCacheCapable: true set on the extender of kube-scheduler?"
-CROWDED: Final = "gangwright reads too many bodies at a time"
-"""Constant, as every text that kube-scheduler shows: one that varies makes it ask again without end."""
+TOO_SLOW: Final = "Gangwright did not answer in time"
+TOO_LARGE: Final = "the body is too large; set nodeCacheCapable: true on the extender of kube-scheduler"
+CROWDED: Final = "Gangwright is reading too many request bodies at a time"
+"""Constant, like every text that kube-scheduler shows: a text that changes makes it retry without end."""
 
 LONGEST_WAIT: Final = 10.0
-"""Seconds for a whole call, whatever httpTimeout says: a body that trickles in holds memory."""
+"""Seconds for a whole call, regardless of httpTimeout: a slow body holds memory."""
 
 NEWCOMERS: Final = 100
-"""Nodes that a small cluster may gain at a stroke."""
+"""Nodes that may be added to a small cluster at once."""
 
 _log = structlog.get_logger("extender")
 _numbers = itertools.count(1)
 
 
 class Answered(web.Response):
-    """A verb's reply, with what the log says of it."""
+    """The reply of an endpoint, with the values for the log."""
 
     def __init__(self, reply: Reply) -> None:
         super().__init__(body=reply.body, content_type="application/json")
@@ -50,17 +50,17 @@ class Answered(web.Response):
 
 
 class Limits(NamedTuple):
-    """What a call may have: bytes of its body, and candidates."""
+    """Maximum bytes of a call's body, and maximum number of its candidates."""
 
     body: int
     candidates: int = UNBOUNDED
 
 
 def limits(nodes: int, pods: int, ceiling: int) -> Limits:
-    """What a call over so many nodes and pods may have: names of the longest kind, uids, and one large pod.
+    """The limits of a call in a cluster of `nodes` and `pods`: names of maximum length, uids, and one large pod.
 
-    64 bytes a victim, 4 MiB for the pod (the API's own limit is 3 MiB a request). Candidates: twice what we know of, and
-    some, because kube-scheduler may know of nodes before we do.
+    64 bytes per victim, 4 MiB for the pod (the API's own limit is 3 MiB per request). Candidates: twice the known nodes
+    and `NEWCOMERS`, because kube-scheduler may learn of nodes first.
     """
     return Limits(min(4 * 2**20 + NAME * nodes + 64 * pods, ceiling), 2 * nodes + NEWCOMERS)
 
@@ -70,8 +70,8 @@ def build_app(
 ) -> web.Application:
     """The application that answers POST /v1/filter, /v1/prioritize and /v1/preempt.
 
-    limit: what a call may have now, see `limits`; by default a body as the setting says, which also bounds all bodies
-    together.
+    limit: the current limits of a call, see `limits`. By default only the setting `bodyLimit`, which also bounds all
+    bodies together.
     """
     app = web.Application(middlewares=[_observed(metrics)])
     bodies, most = Bodies(settings.body_limit), limit or (lambda: Limits(settings.body_limit))
@@ -99,8 +99,8 @@ def _handler(verb: Verb, verbs: Verbs, wait: float, bodies: Bodies, limit: Calla
             reply = verb.failed(TOO_SLOW, "TooSlow")
         except ConnectionError:
             raise  # no caller is left to answer
-        except Exception:  # noqa: BLE001 - whatever it was, kube-scheduler gets an answer, and the log the trace
-            _log.exception("verb failed")
+        except Exception:  # noqa: BLE001 - kube-scheduler always gets an answer; the log gets the trace
+            _log.exception("endpoint failed")
             return Answered(verb.failed(BROKEN, "Broken"))
         return closing(request, Answered(reply))
 
@@ -115,7 +115,7 @@ def _check_headers(request: web.Request) -> None:
 
 
 def _observed(metrics: Metrics) -> Any:
-    """The middleware: a number and a timer for every call, a line and a counter at its end."""
+    """The middleware: a number and a timer for every call, and a log line and a counter at its end."""
 
     @web.middleware
     async def observe(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -131,14 +131,14 @@ def _observed(metrics: Metrics) -> Any:
             _account(metrics, verb, response.reply, loop.time() - began)
         else:
             metrics.verb_total.labels("none", "error").inc()
-            _log.warning("refused", status=response.status, method=request.method, path=request.path)
+            _log.warning("rejected", status=response.status, method=request.method, path=request.path)
         return response
 
     return observe
 
 
 def _refusal(request: web.Request, error: web.HTTPException) -> web.Response:
-    """The same as short JSON."""
+    """The error as short JSON."""
     text = error.text if error.status == web.HTTPUnsupportedMediaType.status_code else error.reason
     response = web.json_response({"error": text}, status=error.status)
     if "Allow" in error.headers:
@@ -151,7 +151,7 @@ def _account(metrics: Metrics, verb: str, reply: Reply, took: float) -> None:
     metrics.verb_total.labels(verb, reply.result).inc()
     metrics.answers_total.labels(verb, reply.reason or "none").inc()
     say = _log.warning if reply.result == "error" else _log.info
-    # A gang that waits may be asked about without end: every "yes" is written, a "no" by its kind.
+    # kube-scheduler may retry a pending gang without end: log every "yes", and limit each kind of "no".
     kind = {} if reply.result == "allowed" else {"kind": (verb, reply.reason)}
     say(
         "answered",

@@ -1,8 +1,8 @@
-"""The verbs: decode, ask the engine, encode.
+"""The extender endpoints: decode, ask the engine, encode.
 
-Lives here: three short functions, and the one wait that a verb may have. Never here: HTTP, or JSON's keys.
-Between decode and encode nothing awaits, so on one event loop every answer is atomic without a lock; the
-exception is a pod that our watch has not delivered yet, which is waited for *before* it is asked about again.
+Lives here: three short functions, and the only wait of an endpoint. Never here: HTTP, or JSON keys. Nothing awaits
+between decode and encode, so on one event loop every answer is atomic without a lock. The exception is a pod that the
+watch has not delivered yet: the endpoint waits for it *before* it asks the engine again.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -15,41 +15,41 @@ from scheduler.model.verbs import Allowed, Answer, Failed, FilterCall, PreemptCa
 from scheduler.model.workload import Uid
 
 Result: TypeAlias = Literal["allowed", "refused", "error"]
-"""What became of a call, in one word."""
+"""The outcome of a call, in one word."""
 
 SEEN_WITHIN: Final = 0.25
-"""Seconds that a pod may be behind in our watch. Both watches are fed by one API server and differ by
-milliseconds; kube-scheduler stands still while we wait."""
+"""Seconds that a pod may be late in Gangwright's watch. One API server feeds both watches, so they differ by
+milliseconds. kube-scheduler is blocked during the wait."""
 
 
 class Verbs(Protocol):
-    """What the engine answers. Everything but `seen` is one step that never waits."""
+    """The calls that the engine answers. All except `seen` are one step that never waits."""
 
     def filter(self, call: FilterCall) -> Answer:
         """Which of the candidates may hold this pod."""
 
     def prioritize(self, call: PrioritizeCall) -> Sequence[int]:
-        """One whole number 0 … 10 a candidate, in their order."""
+        """One integer 0 … 10 per candidate, in their order."""
 
     def preempt(self, call: PreemptCall) -> Mapping[str, Victims]:
         """The candidates that remain."""
 
     async def seen(self, uid: Uid, timeout: float) -> bool:  # noqa: ASYNC109 - waiting is its meaning
-        """Wait until the watch has delivered this pod, at most `timeout` seconds; whether it has."""
+        """Wait at most `timeout` seconds until the watch has delivered this pod. Returns whether it has."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What goes back to kube-scheduler, and what the log and the counters say of it."""
+    """The reply to kube-scheduler, with the values for the log and the counters."""
 
     body: bytes
     result: Result
     reason: str
-    """A Reason, or "" where the verb has none."""
+    """A Reason, or "" if the endpoint has none."""
     pod: str = ""
     candidates: int = 0
     answered: int = 0
-    """Candidates that are left."""
+    """Candidates that remain."""
 
 
 async def answer_filter(verbs: Verbs, body: bytes, most: int = wire.UNBOUNDED) -> Reply:
@@ -65,7 +65,7 @@ async def answer_filter(verbs: Verbs, body: bytes, most: int = wire.UNBOUNDED) -
 
 
 async def answer_prioritize(verbs: Verbs, body: bytes, most: int = wire.UNBOUNDED) -> Reply:
-    """How good each candidate is. Raises WireError."""
+    """The score of each candidate. Raises WireError."""
     call = wire.decode_prioritize(body, most)
     encoded = wire.encode_prioritize(call, verbs.prioritize(call))
     count = len(call.candidates)
@@ -73,7 +73,7 @@ async def answer_prioritize(verbs: Verbs, body: bytes, most: int = wire.UNBOUNDE
 
 
 async def answer_preempt(verbs: Verbs, body: bytes, most: int = wire.UNBOUNDED) -> Reply:
-    """Which nodes' victims may be taken. Raises WireError."""
+    """The nodes whose victims may be preempted. Raises WireError."""
     call = wire.decode_preempt(body, most)
     remaining = verbs.preempt(call)
     encoded = wire.encode_preempt(call, remaining)
@@ -93,7 +93,7 @@ def failed_preempt(text: str, reason: str = "") -> Reply:
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """One verb: how it is answered, and how it says that it cannot be."""
+    """One endpoint: its answer, and its reply when it fails."""
 
     answer: Callable[[Verbs, bytes, int], Awaitable[Reply]]
     failed: Callable[..., Reply]
@@ -104,11 +104,11 @@ VERBS: Final[Mapping[str, Verb]] = {
     "prioritize": Verb(answer_prioritize, failed_filter),
     "preempt": Verb(answer_preempt, failed_preempt),
 }
-"""By the last part of the path. The word is the verb's name in `extenders:` of kube-scheduler's configuration."""
+"""By the last part of the path, which is also the name in `extenders:` of kube-scheduler's configuration."""
 
 
 def _settled(answer: Answer) -> Answer:
-    """A pod that is still unknown after the wait is an error: kube-scheduler then asks again by its own clock."""
+    """A pod that is still unknown after the wait is an error. kube-scheduler then retries with its own backoff."""
     return Failed(answer.reason) if answer.reason is Reason.POD_NOT_CACHED else answer
 
 

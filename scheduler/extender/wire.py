@@ -1,15 +1,14 @@
-"""The JSON of kube-scheduler's verbs, as calls and answers; pure.
+"""The JSON of kube-scheduler's extender calls, as calls and answers; pure.
 
-Lives here: the field names of `k8s.io/kube-scheduler/extender/v1`, and what kube-scheduler makes of each reply.
-Never here: an opinion about a node.
+Lives here: the field names of `k8s.io/kube-scheduler/extender/v1`, and how kube-scheduler interprets each reply. Never
+here: a judgment about a node.
 
-The envelope's Go types carry no JSON tags, so its keys are the Go field names, and absent lists are `null`.
-Of the pod only what names it is read: msgspec skips the rest without building it.
+The envelope's Go types have no JSON tags, so its keys are the Go field names, and absent lists are `null`. Only the
+identity of the pod is read: msgspec skips the rest without building it.
 
-Why every refused node is named with a reason: a node in no map of the reply counts as refused all the same, but
-no one is told why. Why all of them stand in FailedAndUnresolvableNodes: kube-scheduler asks only about nodes on
-which the pod fits beside what runs there, so deleting pods from them would help none, and a node in
-FailedNodes is an invitation to do just that.
+Why every rejected node has a reason: a node in no map of the reply also counts as rejected, but without a reason. Why
+all of them are in FailedAndUnresolvableNodes: kube-scheduler asks only about nodes on which the pod fits next to the
+running pods. So deleting pods from them would not help, and a node in FailedNodes invites kube-scheduler to do that.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,17 +33,17 @@ from scheduler.model.verbs import (
 from scheduler.model.workload import PodKey, Uid
 
 KEPT: Final = 8 * 2**20
-"""Bytes of node lists kept decoded, and again of refusals kept encoded. A refused pod is asked about with the same
-list again and again, and kube-scheduler's sampling rotates the list, so a handful are in use at a time; at 5,000
-nodes one takes 0.2 and 0.3 MB."""
+"""Bytes of decoded node lists that are kept, and also of encoded rejections. kube-scheduler retries a rejected pod with
+the same list, and its sampling rotates the list, so few are in use at a time. At 5,000 nodes one takes 0.2 and
+0.3 MB."""
 
 NAME: Final = 256
-"""Bytes of a node name of the longest kind, with quotes and comma."""
+"""Maximum bytes of a node name, with quotes and comma."""
 
-TOO_MANY: Final = "many more nodes were sent than the cluster has"
+TOO_MANY: Final = "kube-scheduler sent far more nodes than the cluster has"
 
 UNBOUNDED: Final = 2**31
-"""Candidates of a call where the size of the cluster does not matter."""
+"""Candidates of a call if the size of the cluster does not matter."""
 
 _NULL: Final = b"null"
 
@@ -52,7 +51,7 @@ _T = TypeVar("_T")
 
 
 class WireError(GangwrightError):
-    """A body that is not what kube-scheduler sends: which part, and what would be right."""
+    """A body does not have the form that kube-scheduler sends. The text names the part and the fix."""
 
 
 class _Name(Struct, frozen=True):
@@ -117,19 +116,19 @@ _REFUSALS: Final[ByteCache[tuple[tuple[str, ...], Reason], bytes]] = ByteCache(K
 
 
 def decode_filter(body: bytes, most: int = UNBOUNDED) -> FilterCall:
-    """What `filter` was asked, of at most so many candidates. Raises WireError."""
+    """The call of `filter`, with at most `most` candidates. Raises WireError."""
     args = _read(_ARGS, body)
     return FilterCall(*_who(args.pod), _candidates(args, most))
 
 
 def decode_prioritize(body: bytes, most: int = UNBOUNDED) -> PrioritizeCall:
-    """What `prioritize` was asked, of at most so many candidates. Raises WireError."""
+    """The call of `prioritize`, with at most `most` candidates. Raises WireError."""
     args = _read(_ARGS, body)
     return PrioritizeCall(*_who(args.pod), _candidates(args, most))
 
 
 def decode_preempt(body: bytes, most: int = UNBOUNDED) -> PreemptCall:
-    """What `preempt` was asked, in the form with uids only or the one with whole pods, of at most so many candidates.
+    """The call of `preempt`, with uids only or with whole pods, and at most `most` candidates.
 
     Raises WireError.
     """
@@ -154,19 +153,19 @@ def encode_filter(call: FilterCall, answer: Answer) -> bytes:
 
 
 def encode_prioritize(call: PrioritizeCall, scores: Sequence[int]) -> bytes:
-    """The reply to `prioritize`: a bare array. `scores` is one whole number 0 … 10 a candidate, in order.
+    """The reply to `prioritize`: a bare array. `scores` holds one integer 0 … 10 per candidate, in order.
 
-    Whole, because kube-scheduler drops the entire reply for one score that is not.
+    Integers, because kube-scheduler drops the entire reply if one score is not.
     """
     pairs = zip(call.candidates, scores, strict=True)
     return _ENCODE([{"Host": node, "Score": min(max(int(score), 0), MAX_SCORE)} for node, score in pairs])
 
 
 def encode_preempt(call: PreemptCall, remaining: Mapping[str, Victims]) -> bytes:
-    """The reply to `preempt`: the candidates that remain, always in the form with uids only.
+    """The reply to `preempt`: the candidates that remain, always with uids only.
 
-    What kube-scheduler would take for an error, and so fail the call, is left out: a node that it did not ask
-    about, and one whose victims were all taken from the list.
+    Omits nodes that kube-scheduler would treat as an error that fails the call: a node that is not in the call, and a
+    node whose victims were all removed from the list.
     """
     kept = {
         node: {"Pods": [{"UID": uid} for uid in victims.uids], "NumPDBViolations": victims.pdb_violations}
@@ -177,16 +176,16 @@ def encode_preempt(call: PreemptCall, remaining: Mapping[str, Victims]) -> bytes
 
 
 def encode_error(text: str) -> bytes:
-    """The reply to `filter` that says why there is none.
+    """The reply to `filter` when it fails, with the reason.
 
-    kube-scheduler shows the text to the user, and asks again by its own clock. For `prioritize` it is no array,
-    and so ignored.
+    kube-scheduler shows the text to the user and retries with its own backoff. For `prioritize` it is not an array, so
+    kube-scheduler ignores it.
     """
     return _filter_result(None, {}, text)
 
 
 def encode_veto(text: str) -> bytes:
-    """The reply to `preempt` when there is none: no candidate. kube-scheduler does not read the text."""
+    """The reply to `preempt` when it fails: no candidate. kube-scheduler ignores the text."""
     return _ENCODE({"NodeNameToMetaVictims": {}, "Error": text})
 
 
@@ -196,7 +195,7 @@ def _read(decoder: "msgspec.json.Decoder[_T]", body: bytes) -> _T:
     except RecursionError:
         raise WireError("the body is nested too deeply for a pod") from None
     except ValueError as error:  # broken JSON, wrong types, and bytes that are not UTF-8
-        raise WireError(f"the body is not what kube-scheduler sends: {shortened(str(error))}") from None
+        raise WireError(f"the body is not a valid extender call: {shortened(str(error))}") from None
 
 
 def _who(pod: _Pod) -> tuple[Uid, PodKey, str, bool]:
@@ -208,7 +207,7 @@ def _who(pod: _Pod) -> tuple[Uid, PodKey, str, bool]:
 def _candidates(args: _Args, most: int) -> tuple[str, ...]:
     raw = bytes(args.node_names)
     if raw == _NULL and bytes(args.nodes) != _NULL:
-        raise WireError("whole nodes were sent: set nodeCacheCapable: true on the extender of kube-scheduler")
+        raise WireError("kube-scheduler sent whole nodes; set nodeCacheCapable: true on its extender")
     if len(raw) > NAME * (most + 1):
         raise WireError(TOO_MANY)
     names = _LISTS.get(raw)

@@ -1,10 +1,10 @@
-"""The edge to the API server: the only room that imports `kubernetes`.
+"""The edge to the API server: the only package that imports `kubernetes`.
 
-Lives here: `credentials` (where the API server is and who we are) and `kubeconfig` (what a person's says), `client` (one
-session), `http_connection` (one or two questions of a command), `api_errors` (refusals in our words), `changes` (what a
-watch tells, typed), `retry_backoff` (when to ask again), `watch` (the reflector), `lease_record` (a Lease as JSON),
-`lease_follower` (whether the kube-scheduler beside us leads), `leader_election` (a Lease of our own), `actions` (effects
-→ calls). Never here: a decision about pods or nodes. Who may call: the service,
-the elastic master and the command line. What comes in leaves as values of the type that the caller names; what goes out
-is bytes that the caller has encoded.
+Lives here: `credentials` (the API server's address and the credentials), `kubeconfig` (a user's kubeconfig), `client`
+(one session), `http_connection` (one or two requests of a command), `api_errors` (errors of the API server), `changes`
+(typed changes from a watch), `retry_backoff` (when to retry), `watch` (the reflector), `lease_record` (a Lease as
+JSON), `lease_follower` (whether this replica's kube-scheduler leads), `leader_election` (the elastic master's Lease),
+`actions` (effects → calls). Never here: a decision about pods or nodes. The service, the elastic master and the command
+line may import it. Incoming objects become values of a type that the caller names. Outgoing bytes are encoded by the
+caller.
 """

@@ -1,21 +1,21 @@
-"""Effects → calls to the API server, and what became of them → events.
+"""Effects → calls to the API server, and their outcomes → events.
 
-Lives here: how many calls are under way at once, in which order, and which are tried again. Never here: what a
-call says (`objects.patches` knows) or whether it should be made.
+Lives here: the number of concurrent calls, their order, and which are retried. Never here: the content of a call
+(`objects.patches` knows) or whether to make it.
 
-Order: effects on one pod are carried out one after the other, in the order in which they were decided; those on
-different pods side by side. What people are told goes by a line of its own, so that a burst of events never
-delays a gang. Every call is a compare-and-swap on the pod's uid, so doing it twice is harmless, and passing
-failures are simply tried again.
+Order: effects on one pod are carried out one after the other, in the order in which they were decided. Effects on
+different pods run concurrently. Events and conditions have a queue of their own, so that a burst of them never delays a
+gang. Every call is a compare-and-swap on the pod's uid, so repeating it is harmless, and transient failures are
+retried.
 
-Before each call it is asked once more whether we may act: who slept, or lost the API server, may have been replaced
-since the effect was decided. What is not sent for that comes back as not done.
+Each call first checks again that this replica may act: a process that slept, or lost the API server, may have been
+replaced since the effect was decided. An effect that is not sent for this reason comes back as failed.
 
-How a gang waits, or that it has its seats, is told on one of its pods. Where that pod is gone by the time that the call
-would be made, it is left unsaid and counts as done: under many short gangs, half of all that is told would come too late.
+The state of a gang is written to one of its pods. If that pod no longer exists when the call would be made, the call is
+skipped and counts as done: with many short gangs, half of these writes would come too late.
 
-An API server that does not answer is not stormed: the first call that finds it silent makes all others wait, and one
-a second asks whether it is back.
+An API server that does not answer is not flooded: the first call without an answer makes all others wait, and one call
+a second tests whether it is back.
 """
 
 import asyncio
@@ -36,39 +36,39 @@ from scheduler.model.workload import Uid
 from scheduler.objects import parsing, patches
 
 PASSING: Final = (errors.Unreachable, errors.TooManyRequests, errors.ServerError, errors.Garbled)
-"""What may be different a moment later."""
+"""Errors that may be gone a moment later."""
 
 TRIES: Final = 4
 RETRY_WITHIN: Final = 8.0
-"""Seconds and tries for one call; then the ledger hears of the failure and decides when to try again."""
+"""Tries and seconds for one call. Then the failure goes to the ledger, which decides when to retry."""
 
 CALL_LIMIT: Final = 10.0
-"""Seconds for one call; an API server that needs longer for a PATCH has other troubles."""
+"""Seconds for one call. An API server that needs longer for a PATCH has other problems."""
 
 ASK_EVERY: Final = 1.0
-"""Seconds between two calls to an API server that does not answer, whatever there is to do."""
+"""Seconds between two calls to an API server that does not answer, for all effects together."""
 
 ANNOUNCERS: Final = 2
-"""Calls at once for what people are told."""
+"""Concurrent calls for events and conditions."""
 
-BROKEN: Final = "gangwright failed to write this pod; please report this, with the traceback in its log"
-"""What people are told of a call that could not be made. It is of no use twice, so the gang waits for a while."""
+BROKEN: Final = "Gangwright failed to write this pod; report this bug with the traceback from its log"
+"""The message for a call that could not be made. Repeating it does not help, so the gang waits for a while."""
 
 Outcome = EffectDone | EffectFailed
 Report = Callable[[Sequence[Outcome]], None]
 Told = Announce | SetCondition
-"""What people are told."""
+"""Effects that inform users: events and conditions."""
 
 _log = structlog.get_logger("actions")
 
 
 def wall_clock() -> float:
-    """Seconds since the epoch: for the times that people are shown, and for nothing else."""
+    """Seconds since the epoch, only for times that are shown to users."""
     return datetime.now(UTC).timestamp()
 
 
 class Actions:
-    """The effects on their way. `report` is told of outcomes, in batches, on the event loop."""
+    """Carries out effects. `report` receives the outcomes, in batches, on the event loop."""
 
     def __init__(
         self,
@@ -95,12 +95,12 @@ class Actions:
         self._outcomes: list[Outcome] = []
 
     def submit(self, effects: Iterable[Effect]) -> None:
-        """Carry these out; returns at once."""
+        """Carry these out. Returns at once."""
         for effect in effects:
             (self._people if isinstance(effect, Told) else self._gangs).put(effect)
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Work until canceled."""
         async with asyncio.TaskGroup() as group:
             for line in (self._gangs, self._people):
                 for number in range(line.width):
@@ -113,24 +113,24 @@ class Actions:
                     break
                 await self._call(call)
         except errors.KubeError as error:
-            # For people. A refusal may hold anything; its end, which says what would be right, is kept.
+            # For users. The message may hold anything; its end, which names the fix, is kept.
             words = errors.abridged(parsing.printable(error.words))
             self._tell(EffectFailed(effect, _kind(error), words))
-        except Exception:  # noqa: BLE001 - whatever it was, it is the fault of this one effect
+        except Exception:  # noqa: BLE001 - the fault of one effect must not affect others
             _log.exception("an effect broke", gang=str(effect.gang), kind=("an effect broke", effect.gang))
             self._tell(EffectFailed(effect, FailureKind.INVALID, BROKEN))
         else:
             self._tell(EffectDone(effect))
 
     async def _call(self, call: patches.Call) -> None:
-        """The first try is made by itself: nearly all succeed, and the set-up of the others costs a third of a call."""
+        """The first try is separate: nearly all succeed, and setting up the retries costs a third of a call."""
         try:
             await self._send(call)
         except PASSING as error:
             await self._try_again(call, error)
 
     async def _try_again(self, call: patches.Call, first: errors.KubeError) -> None:
-        """The same once more, as if the loop itself had met the `first` failure."""
+        """Retry the call, as if the loop itself had met the `first` failure."""
         failures = [first]
         async for attempt in stamina.retry_context(
             on=_passes, attempts=TRIES, timeout=RETRY_WITHIN, wait_initial=0.2
@@ -144,16 +144,16 @@ class Actions:
         if self._silent:
             await self._wait_for_a_turn()
         if not self._acting():
-            raise errors.Fenced(f"{call.method} {call.path}", "not sent: the Lease is no longer ours")
+            raise errors.Fenced(f"{call.method} {call.path}", "not sent: this replica lost the Lease")
         try:
             await send(self._client, call, CALL_LIMIT)
         except errors.KubeError as error:
-            self._silent = isinstance(error, errors.Unreachable)  # every other one is an answer
+            self._silent = isinstance(error, errors.Unreachable)  # every other error is an answer
             raise
         self._silent = False
 
     async def _wait_for_a_turn(self) -> None:
-        """One after the other, a moment apart; when the API server answers one, all others go at once."""
+        """Wait for a turn: one call after the other, a moment apart. After the first answer, all others go at once."""
         async with self._turn:
             if self._silent:
                 await asyncio.sleep(self._ask_every)
@@ -178,7 +178,7 @@ class Actions:
 
 
 class _Lines:
-    """One line a pod; the pods' lines move side by side, `width` at a time."""
+    """One queue per pod. The queues are worked off concurrently, `width` at a time."""
 
     def __init__(self, width: int, carry_out: Callable[[Effect], Awaitable[None]]) -> None:
         self.width = width
@@ -191,7 +191,7 @@ class _Lines:
         if line is None:
             self._waiting[effect.uid] = deque((effect,))
             self._ready.put_nowait(effect.uid)
-        elif line[-1] != effect:  # equal to an earlier one, it may be there to undo what came between
+        elif line[-1] != effect:  # an effect equal to an earlier one may undo those in between
             line.append(effect)
 
     async def work(self) -> None:
@@ -209,7 +209,7 @@ class _Lines:
 
 
 def _refused_by_budget(error: Exception) -> bool:
-    """429 of an eviction means that a disruption budget says no, which is not pressed."""
+    """Whether a disruption budget blocked an eviction (429). Such a call is not retried here."""
     return isinstance(error, errors.TooManyRequests) and "DisruptionBudget" in error.causes
 
 

@@ -1,6 +1,6 @@
-"""What the API server's refusals are called here: HTTP status and Status object → one error of the tree → one word.
+"""Errors of the API server: HTTP status and Status object → one error of the tree → one word.
 
-Lives here: the table, and the few fields of a Status object that we read. Never here: what to do about it.
+Lives here: the table, and the few fields of a Status object that are read. Never here: how to handle an error.
 """
 
 from collections.abc import Mapping
@@ -28,17 +28,17 @@ WORDS: Mapping[type[errors.KubeError], str] = {
     errors.Forbidden: "forbidden",
     errors.Unauthorized: "forbidden",
 }
-"""What a call comes to, as metrics and the engine know it."""
+"""The outcome of a call, as metrics and the engine name it."""
 
 UNAVAILABLE = "unavailable"
-"""Everything else: it may be different a moment later."""
+"""Everything else: errors that may be gone a moment later."""
 
 UNWELL = (errors.Unauthorized, errors.Forbidden, errors.TooManyRequests, errors.ServerError)
-"""Refusals that do not show an API server at work; all other answers count as a sign of life."""
+"""Errors that do not prove that the API server works. All other answers count as a sign of life."""
 
 
 def word_of(error: errors.KubeError) -> str:
-    """The error in one word of a closed list."""
+    """The error as one word of a fixed list."""
     return WORDS.get(type(error), UNAVAILABLE)
 
 
@@ -52,7 +52,7 @@ class Details(msgspec.Struct):
 
 
 class Status(msgspec.Struct):
-    """The API's own form of a refusal (`kind: Status`)."""
+    """The API's own form of an error (`kind: Status`)."""
 
     message: str = ""
     reason: str = ""
@@ -64,7 +64,7 @@ _STATUS = msgspec.json.Decoder(Status)
 
 
 def read_status(body: bytes | msgspec.Raw) -> Status:
-    """The Status object in `body`; an empty one when there is none (a proxy's page is nobody's business)."""
+    """The Status object in `body`; an empty one if there is none (the page of a proxy is not shown)."""
     try:
         return _STATUS.decode(body)
     except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -72,9 +72,9 @@ def read_status(body: bytes | msgspec.Raw) -> Status:
 
 
 def refusal(call: str, code: int, status: Status, retry_after: str | None = None) -> errors.KubeError:
-    """The error that stands for HTTP status `code`, told by `status`.
+    """The error for HTTP status `code`, with the text of `status`.
 
-    `retry_after` is the header's text: whole seconds count, a date does not (the API server never sends one).
+    `retry_after` is the header's text. Whole seconds are read; a date is ignored (the API server never sends one).
     """
     kind = BY_STATUS.get(code, errors.ServerError if code >= 500 else errors.KubeError)
     details = status.details or Details()

@@ -1,10 +1,9 @@
-"""What a reflector tells its sink, and how the API's JSON becomes it.
+"""The changes that a reflector passes to its sink, and their decoding from the API's JSON.
 
 Lives here: the description of a watched kind, the four kinds of change, and the decoding of pages and watch lines.
-Never here: a connection, or what was known before. Each object is read in two steps: its head (name, uid, version),
-which tells whether there is anything new at all, then the caller's own struct; what that struct does not declare is
-never built. A page or line is only sliced: objects are decoded from it one by one, so that one bad object costs one
-object.
+Never here: a connection, or the previous state. Each object is read in two steps: first its head (name, uid, version),
+which tells whether it changed, then the caller's own struct. Fields that this struct does not declare are never built.
+A page or line is only sliced. Objects are decoded from it one by one, so that one bad object affects no other.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,18 +17,18 @@ from scheduler import errors
 T = TypeVar("T")
 
 BROKEN = (msgspec.MsgspecError, ValueError, RecursionError)
-"""What decoding raises for bytes of a stranger; depth ends in RecursionError."""
+"""Errors that decoding untrusted bytes may raise. Deep nesting ends in RecursionError."""
 
 
 class Key(NamedTuple):
-    """Where an object of a kind is found; the namespace is empty for what belongs to the cluster."""
+    """The namespace and name of an object. The namespace of a cluster-scoped object is empty."""
 
     namespace: str
     name: str
 
 
 def key_at(place: str) -> Key:
-    """The key that `Meta.place` tells of."""
+    """The key that `Meta.place` stands for."""
     namespace, _, name = place.partition("/")
     return Key(namespace, name)
 
@@ -43,7 +42,7 @@ class Seen(msgspec.Struct, Generic[T], frozen=True):
 
 
 class Gone(msgspec.Struct, Generic[T], frozen=True):
-    """The object exists no more. `object` is its last state, if the API server told us."""
+    """The object no longer exists. `object` is its last state, if the API server sent it."""
 
     key: Key
     uid: str
@@ -51,7 +50,7 @@ class Gone(msgspec.Struct, Generic[T], frozen=True):
 
 
 class Malformed(msgspec.Struct, frozen=True):
-    """An object could not be read and was skipped; what was Seen of it before is its last readable state."""
+    """An object could not be read and was skipped. The last Seen of it is its last readable state."""
 
     key: Key | None
     uid: str
@@ -59,24 +58,24 @@ class Malformed(msgspec.Struct, frozen=True):
 
 
 class Synced(msgspec.Struct, frozen=True):
-    """A list is complete: all that exists has been Seen, all else is Gone."""
+    """A list is complete: every existing object has been Seen, all others are Gone."""
 
     count: int
 
 
 Change: TypeAlias = Seen[T] | Gone[T] | Malformed | Synced
 Sink: TypeAlias = Callable[[Sequence[Change[T]]], None]
-"""Takes what happened, in order and in batches. Must be quick, and must not raise: an error of a sink is an error
-of ours and ends the reflector."""
+"""Takes changes in order and in batches. It must be fast and must not raise: an error of a sink is a bug and ends the
+reflector."""
 
 
 @dataclass(frozen=True)
 class Resource(Generic[T]):
     """A kind of object to follow.
 
-    `path` is the collection's, such as `/api/v1/pods` or `/api/v1/namespaces/team/pods`; `type` is what msgspec
-    makes of one object. An `optional` kind (one that comes with a custom resource definition) which the API server
-    does not know counts as an empty list; so does a `dispensable` kind that we may not list.
+    `path` is the path of the collection, for example `/api/v1/pods` or `/api/v1/namespaces/team/pods`. `type` is the
+    struct that msgspec decodes an object to. An `optional` kind (from a CustomResourceDefinition) that the API server
+    does not know counts as an empty list. So does a `dispensable` kind that Gangwright may not list.
     """
 
     path: str
@@ -111,7 +110,7 @@ class Meta(msgspec.Struct):
 
     @property
     def place(self) -> str:
-        """The key as one text, with a slash that no name can hold."""
+        """The key as one text, separated by a slash, which no name can contain."""
         return f"{self.namespace}/{self.name}"
 
 
@@ -125,14 +124,14 @@ class ListMeta(msgspec.Struct):
 
 
 class Page(msgspec.Struct):
-    """A page of a list; the items still as they came."""
+    """A page of a list, with undecoded items."""
 
     metadata: ListMeta
     items: list[msgspec.Raw] | None = None
 
 
 class Event(msgspec.Struct):
-    """A line of a watch; the object still as it came."""
+    """A line of a watch, with the undecoded object."""
 
     type: str
     object: msgspec.Raw
@@ -152,7 +151,7 @@ def read_page(call: str, body: bytes) -> Page:
 
 
 def read_event(line: bytes) -> Event | Malformed:
-    """The event, or what is wrong with the line."""
+    """The event, or the problem of the line."""
     try:
         return _EVENT.decode(line)
     except BROKEN as error:
@@ -160,7 +159,7 @@ def read_event(line: bytes) -> Event | Malformed:
 
 
 def read_meta(raw: msgspec.Raw) -> Meta | Malformed:
-    """The object's head, or what is wrong with it."""
+    """The object's head, or its problem."""
     try:
         return _HEAD.decode(raw).metadata
     except BROKEN as error:
@@ -168,7 +167,7 @@ def read_meta(raw: msgspec.Raw) -> Meta | Malformed:
 
 
 def read_object(resource: Resource[T], meta: Meta, raw: msgspec.Raw) -> Seen[T] | Malformed:
-    """The whole object as the caller's type, or what is wrong with it."""
+    """The whole object as the caller's type, or its problem."""
     try:
         return Seen(meta.key, meta.uid, resource.decoder.decode(raw))
     except BROKEN as error:
@@ -176,17 +175,17 @@ def read_object(resource: Resource[T], meta: Meta, raw: msgspec.Raw) -> Seen[T] 
 
 
 class Lines:
-    """Cuts a stream of chunks into lines of any length; a line may lie across many chunks.
+    """Cuts a stream of chunks into lines of any length. A line may span many chunks.
 
-    aiohttp's `readline` fails on lines above its buffer limit, and joining at every chunk would be quadratic.
-    A line holds one object. etcd bounds it: 1.5 MiB by default, and six bytes of JSON at most for each of those.
+    aiohttp's `readline` fails on lines above its buffer limit, and joining at every chunk would be quadratic. A line
+    holds one object. etcd bounds its size: 1.5 MiB by default, with at most six bytes of JSON for each of those.
     """
 
     def __init__(self) -> None:
         self._rest: list[bytes] = []
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The lines that this chunk completes, without empty ones and without their ends."""
+        """The lines that this chunk completes, without line ends and empty lines."""
         whole, newline, rest = chunk.rpartition(b"\n")
         if not newline:
             self._rest.append(chunk)

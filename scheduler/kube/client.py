@@ -1,17 +1,16 @@
-"""One session to the API server: requests and streams, with refusals as errors of our own tree.
+"""One session to the API server: requests and streams, with its errors as `scheduler.errors`.
 
 Lives here: the connections and their sockets, headers, time limits, and the time of the API server's last sign of life.
-Never here: what the bytes mean, retries, or field managers; the caller knows those. Why not the client of the
-`kubernetes` package: its objects cost ten times the memory and a hundred times the time of typed msgspec values,
-so the package only reads the configuration (see `credentials`).
+Never here: the meaning of the bytes, retries, or field managers; the caller knows those. Why not the client of the
+`kubernetes` package: its objects cost ten times the memory and a hundred times the time of typed msgspec values.
+So the package only reads the configuration (see `credentials`).
 
-Connections are kept alive and without Nagle's delay (asyncio's default for TCP). No compression is asked for: the
-API server is near, and its gzip costs more time on both sides than the bytes.
+Connections are kept alive and have no Nagle delay (asyncio's default for TCP). Compression is off: the API server is
+near, and its gzip costs more time on both sides than it saves.
 
-Whether the other machine is still there, the kernel asks by itself. A watch on which nothing happens is silent for a
-minute, and the other end may be switched off, or forgotten by a firewall between. The kernel's questions carry nothing,
-and are answered without the API server. A proxy may answer them and pass nothing on; a look from beside finds that out
-(`watch_probe`).
+TCP keepalive tests whether the other machine is still up. A watch without events is silent for a minute, and meanwhile
+the other end may be switched off, or a firewall may drop the connection. Keepalive probes carry no data, and the API
+server does not see them. A proxy may answer them but forward nothing; a second request finds that out (`watch_probe`).
 """
 
 import asyncio
@@ -34,50 +33,50 @@ from scheduler.kube.http_connection import Answer
 JSON = "application/json"
 
 CONNECTIONS = 32
-"""Most connections at once, unless the caller knows how many it needs: who reads once lists about ten kinds in
+"""Maximum concurrent connections, unless the caller knows how many it needs. A command lists about ten kinds in
 parallel.
 """
 
 SPARE = 4
-"""Of these, for calls that may wait for each other: looks at quiet watches (`watch_probe`), of which each lasts a second."""
+"""Connections among these for calls that may wait for each other: probes of quiet watches (`watch_probe`), each of
+which takes a second."""
 
 CONNECT_LIMIT = 10.0
 """Seconds for a TCP and TLS handshake with a machine of the same cluster."""
 
 IDLE_LIMIT = 60.0
-"""Seconds an idle connection is kept; the API server itself drops it after 90, and the first to know should be us."""
+"""Seconds that an idle connection is kept. The API server drops it after 90, and the client should close it first."""
 
 STREAM_BUFFER = 2**18
-"""Bytes a watch may run ahead of its reader: about a hundred pods, decoded well within a few milliseconds."""
+"""Bytes that a watch may run ahead of its reader: about a hundred pods, decoded within a few milliseconds."""
 
 ANSWER_LIMIT = 2**26
-"""Bytes of an answer. One object has 1.5 MiB in etcd unless its administrator allows more, and JSON spells a byte of it
-with six at most: 9 MiB, and the names of its fields.
+"""Maximum bytes of an answer. An object has 1.5 MiB in etcd unless an administrator allows more, and JSON needs at most
+six bytes for each of them: 9 MiB, and the names of its fields.
 """
 
 QUIET = 3.0
-"""Seconds without an answer that are an outage. Looks at the Lease are 2.5 s apart while one fails at once, and 2 s in
-the elastic master while all is well."""
+"""Seconds without an answer that count as an outage. Reads of the Lease are 2.5 s apart while they fail at once, and 2
+s apart in the elastic master in normal operation."""
 
 REFUSAL_LIMIT = 2**16
-"""Bytes read of a refusal's body."""
+"""Maximum bytes read of an error's body."""
 
 PROBES: Final[Mapping[str, int]] = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3}
-"""Seconds of silence until it is asked, seconds between two questions, and how many may stay without an answer: a
-machine that is gone is known to be gone after 11 s. Where the kernel knows no such word its own figures count, which
-may be hours."""
+"""Seconds of silence before the first probe, seconds between two probes, and probes without an answer: the loss of a
+machine is detected after 11 s. If the kernel does not support an option, its own value applies, which may be hours."""
 
 LOOK: Final = 0.002
-"""Seconds between two looks at what is still open: a turn of the event loop closes it."""
+"""Seconds between two checks for open sockets. A turn of the event loop closes them."""
 
 LOOKS: Final = 500
-"""Looks at most: a second, in which every event loop that still turns has closed its sockets."""
+"""Maximum checks: one second, in which every event loop that still runs has closed its sockets."""
 
 Params = Mapping[str, str]
 
 
 class Call(Protocol):
-    """A request as a value; `objects.patches` and the elastic master have their own."""
+    """A request as a value. `objects.patches` and the elastic master have their own types."""
 
     @property
     def method(self) -> str: ...
@@ -92,7 +91,7 @@ class Call(Protocol):
 
 
 class Client:
-    """Calls to one API server, on one event loop. Use it as an async context manager, or `close` it.
+    """Calls to one API server, on one event loop. Use it as an async context manager, or call `close`.
 
     connect_within: seconds for a TCP and TLS handshake.
     """
@@ -112,11 +111,11 @@ class Client:
         self._session: aiohttp.ClientSession | None = None
         self._sockets = Sockets()
         self.spare = asyncio.Semaphore(SPARE)
-        """Held by calls that may wait for each other, so that all others have their connections."""
+        """Held by calls that may wait for each other, so that all others get their connections."""
         self.last_answer = float("-inf")
-        """When the API server last showed that it works, on `clock`, in seconds; -inf before the first time."""
+        """When the API server last proved that it works, on `clock`, in seconds; -inf before the first time."""
         self.returns = 0
-        """How often it answered after an outage of QUIET seconds; the first answer of all counts."""
+        """How often it answered after an outage of QUIET seconds. The very first answer counts."""
         self._back = asyncio.Event()
 
     async def __aenter__(self) -> Self:
@@ -146,9 +145,9 @@ class Client:
     ) -> bytes:
         """Call the API server once and return the body of its answer.
 
-        `path` begins with `/` and is relative to the server's address; `timeout` is in seconds, for the whole
-        call. Raises a KubeError for every status but 2xx, Unreachable when there was no whole answer, and TooLong
-        when it has more than `most` bytes: the rest is not read, and its connection is closed.
+        `path` begins with `/` and is relative to the server's address. `timeout` is in seconds, for the whole call.
+        Raises a KubeError for every status but 2xx, Unreachable if there was no complete answer, and TooLong if it has
+        more than `most` bytes: the rest is not read, and the connection is closed.
         """
         call = f"{method} {path}"
         limit = aiohttp.ClientTimeout(total=timeout, sock_connect=self._connect_within)
@@ -170,10 +169,10 @@ class Client:
         timeout: float = 30.0,  # noqa: ASYNC109 - a property of the call, not a way to stop it
         most: int = ANSWER_LIMIT,
     ) -> Answer:
-        """Call once, and return the answer, of whatever status.
+        """Call once and return the answer, regardless of its status.
 
-        For an API that the API server passes calls on to: its refusals are no Status objects. timeout, most: as for
-        `request`. Raises Unreachable and TooLong as `request` does.
+        For an aggregated API, whose errors are not Status objects. timeout, most: as for `request`. Raises Unreachable
+        and TooLong like `request`.
         """
         call = f"{method} {path}"
         limit = aiohttp.ClientTimeout(total=timeout, sock_connect=self._connect_within)
@@ -189,11 +188,10 @@ class Client:
     async def stream(
         self, path: str, params: Params | None = None, *, inactivity: float = 70.0
     ) -> AsyncGenerator[AsyncIterator[bytes], None]:
-        """Open a GET whose answer does not end, and yield what arrives, as it arrives.
+        """Open a GET whose answer does not end, and yield its bytes as they arrive.
 
-        What waits in the buffer comes in one piece. The iterator ends when the server ends the answer; it raises
-        Unreachable when the connection breaks and Silent after `inactivity` seconds without a byte. Opening
-        raises like `request`.
+        All buffered bytes come in one piece. The iterator ends when the server ends the answer. It raises Unreachable
+        if the connection breaks, and Silent after `inactivity` seconds without a byte. Opening raises like `request`.
         """
         call = f"GET {path}"
         limit = aiohttp.ClientTimeout(
@@ -244,7 +242,7 @@ class Client:
             timeout=limit,
             proxy=access.proxy,
             server_hostname=access.server_name,
-            allow_redirects=False,  # credentials go to the address that was configured, and nowhere else
+            allow_redirects=False,  # credentials only go to the configured address
             read_bufsize=STREAM_BUFFER,
         )
 
@@ -260,9 +258,7 @@ class Client:
         raise error
 
     async def back(self, since: int) -> None:
-        """Wait until the API server has answered a call after one more outage of QUIET seconds than `since`, a number of
-        `returns`.
-        """
+        """Wait until `returns` exceeds `since`: until the API server has answered after another outage."""
         if self.returns <= since:
             await self._back.wait()
 
@@ -275,7 +271,7 @@ class Client:
         self.last_answer = now
 
     def _opened(self) -> aiohttp.ClientSession:
-        if self._session is None:  # not in __init__: aiohttp wants a running event loop
+        if self._session is None:  # not in __init__: aiohttp needs a running event loop
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(
                     limit=self._connections,
@@ -294,7 +290,7 @@ class Client:
 
 
 async def send(client: Client, call: Call, within: float) -> bytes:
-    """The body of the answer, within so many seconds. Raises as `Client.request`."""
+    """The body of the answer, within `within` seconds. Raises like `Client.request`."""
     return await client.request(
         call.method,
         call.path,
@@ -306,7 +302,7 @@ async def send(client: Client, call: Call, within: float) -> bytes:
 
 
 async def _whole(call: str, response: aiohttp.ClientResponse, most: int) -> bytes:
-    """The body, of at most so many bytes."""
+    """The body, of at most `most` bytes."""
     pieces, size = list[bytes](), 0
     while piece := await response.content.readany():
         pieces.append(piece)
@@ -317,7 +313,7 @@ async def _whole(call: str, response: aiohttp.ClientResponse, most: int) -> byte
 
 
 async def _beginning(response: aiohttp.ClientResponse) -> bytes:
-    """The body, or as much of it as a refusal deserves."""
+    """The first REFUSAL_LIMIT bytes of the body, or slightly more."""
     body = b""
     while len(body) < REFUSAL_LIMIT and (chunk := await response.content.readany()):
         body += chunk
@@ -326,7 +322,7 @@ async def _beginning(response: aiohttp.ClientResponse) -> bytes:
 
 @contextmanager
 def _unreachable(call: str) -> Iterator[None]:
-    """Say in our words that there was no answer; the reason stays chained."""
+    """Turn errors of aiohttp into Unreachable. The original error stays chained."""
     try:
         yield
     except aiohttp.SocketTimeoutError as error:
@@ -340,23 +336,23 @@ def _said(error: Exception) -> str:
 
 
 class Sockets:
-    """The sockets of one client. Closing TLS goes on after the call has returned: asyncio waits for the other side's
-    farewell, up to 30 s, and an event loop that ends meanwhile leaves the socket behind.
+    """The sockets of one client. Closing TLS goes on after the call has returned: asyncio waits up to 30 s for the
+    other side's close notification. If the event loop ends meanwhile, the socket stays open.
     """
 
     def __init__(self) -> None:
         self._made: list[socket.socket] = []
 
     def make(self, address: aiohttp.AddrInfoType) -> socket.socket:
-        """A socket that breaks when the other machine does not answer any more; of use as a `socket_factory`."""
+        """A socket that breaks when the other machine no longer answers; a `socket_factory`."""
         made = _probed(address)
         self._made = [*self._open(), made]
         return made
 
     async def close(self) -> None:
-        """End what still says farewell; all are closed when this returns."""
+        """End the connections that are still closing. All are closed when this returns."""
         for one in self._open():
-            with suppress(OSError):  # the other side was quicker
+            with suppress(OSError):  # the other side closed it first
                 one.shutdown(socket.SHUT_RDWR)
         for _ in range(LOOKS):
             if not self._open():

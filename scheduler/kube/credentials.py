@@ -1,18 +1,17 @@
-"""Where the API server is, who we are there, and which namespace a person's kubeconfig names.
+"""The API server's address, the credentials for it, and the namespace that a user's kubeconfig names.
 
-Lives here: reading a kubeconfig (`kubeconfig`) or the files of a service account, and what follows from it: address, TLS
-context, proxy, and the Authorization header. Never here: a request.
+Lives here: reading a kubeconfig (`kubeconfig`) or the files of a service account, and the resulting address, TLS
+context, proxy, and Authorization header. Never here: a request.
 
-The `kubernetes` package logs in the users that are not ordinary: those of exec plug-ins and auth providers. It is
-imported late, as that takes longer than all else that a command of a person does.
+The `kubernetes` package handles special users: those of exec plugins and auth providers. It is imported late, because
+the import takes longer than everything else in a command.
 
-Why read again: service account tokens live for an hour, exec plugins hand out short-lived tokens, client
-certificates are renewed under the same file name. So everything is read again once a minute, when a request
-needs it, and at once after the API server answered 401. A file that cannot be read at that moment leaves the
-old credentials in use.
+Why credentials are read again: service account tokens are valid for an hour, exec plugins issue short-lived tokens, and
+client certificates are renewed under the same file name. So everything is read again once a minute, when a request
+needs it, and at once after the API server answered 401. If a file cannot be read then, the old credentials stay in use.
 
-Why nothing of a foreign error's text is passed on: the package names the broken part of a kubeconfig by its
-content, credentials included.
+Why texts of foreign errors are not passed on: the package quotes the broken part of a kubeconfig, including
+credentials.
 """
 
 import os
@@ -31,19 +30,19 @@ from scheduler.kube import kubeconfig as kubeconfigs
 from scheduler.kube.kubeconfig import FAULTS, RestConfig, told
 
 REREAD = 60.0
-"""Seconds after which credentials are read again; client-go reads token files again once a minute too."""
+"""Seconds after which credentials are read again. client-go also reads token files once a minute."""
 
 ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-"""Where a Pod finds its service account."""
+"""The folder of a Pod's service account."""
 
 HOST, PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
-"""Environment variables of every Pod: where the API server is."""
+"""Environment variables of every Pod with the address of the API server."""
 
 Load = Callable[[], Awaitable[RestConfig]]
 
 
 class Access:
-    """The API server's address, and the credentials that open it. Made by `find_access`."""
+    """The API server's address, and the credentials for it. Created by `find_access`."""
 
     def __init__(self, load: Load, config: RestConfig, clock: Callable[[], float]) -> None:
         self._load = load
@@ -56,23 +55,23 @@ class Access:
         self.proxy = _proxy(config, self.url)
 
     async def headers(self) -> Mapping[str, str]:
-        """The Authorization header, if the credentials are a token; read again when old."""
+        """The Authorization header, if the credentials are a token. It is read again when it is old."""
         if self._clock() - self._read_at >= REREAD:
             await self._read_again()
         return self._headers
 
     def doubt(self) -> None:
-        """Read the credentials again before the next request: the API server did not believe them."""
+        """Read the credentials again before the next request, because the API server rejected them."""
         self._read_at = float("-inf")
 
     async def _read_again(self) -> None:
-        # First, so that one request reads and the others go on with the old ones.
+        # Set first, so that one request reads them and the others use the old ones.
         self._read_at = self._clock()
         try:
             fresh = await self._load()
             headers = _headers(fresh)
             if self.tls is not None:
-                _present(self.tls, fresh)  # new connections use the new certificate, standing ones live on
+                _present(self.tls, fresh)  # new connections use the new certificate, open ones stay
         except FAULTS:
             return
         self._headers = headers
@@ -85,10 +84,10 @@ async def find_access(
     environ: Mapping[str, str] = os.environ,
     clock: Callable[[], float] = time.monotonic,
 ) -> Access:
-    """Read how to reach the API server.
+    """Find the API server and the credentials for it.
 
-    The first of: the kubeconfig named here, `$KUBECONFIG`, the service account of the Pod we run in,
-    `~/.kube/config`. Raises SettingsError when what was found cannot be used.
+    Uses the first of: the kubeconfig named here, `$KUBECONFIG`, the service account of the Pod that this process runs
+    in, `~/.kube/config`. Raises SettingsError if it cannot be used.
     """
     path = _path(kubeconfig, environ)
     load: Load = partial(_from_kubeconfig, path, context) if path else partial(_from_account, environ)
@@ -96,7 +95,7 @@ async def find_access(
 
 
 def _path(kubeconfig: str, environ: Mapping[str, str]) -> str:
-    """The kubeconfig that counts; empty where that is the service account of the Pod we run in."""
+    """The path of the kubeconfig to use; empty for the service account of the Pod that this process runs in."""
     path = kubeconfig or environ.get("KUBECONFIG", "")
     if not path and environ.get(HOST):
         return ""
@@ -109,7 +108,7 @@ async def _from_kubeconfig(path: str, context: str) -> RestConfig:
 
 
 async def _by_package(path: str, context: str) -> RestConfig:
-    """What the `kubernetes` package makes of it: it runs exec plug-ins, and asks auth providers."""
+    """Read it with the `kubernetes` package, which runs exec plugins and asks auth providers."""
     from kubernetes.aio.client import Configuration
     from kubernetes.aio.config import ConfigException, load_kube_config
 
@@ -158,7 +157,7 @@ def _headers(config: RestConfig) -> Mapping[str, str]:
 
 
 def _address(host: str) -> URL:
-    """The server's URL without credentials: a kubeconfig names them elsewhere, and texts of errors hold URLs."""
+    """The server's URL without credentials. A kubeconfig names them elsewhere, and error texts hold URLs."""
     try:
         url = URL(host)
         if url.scheme in {"http", "https"} and url.host:
@@ -174,8 +173,8 @@ def _tls(config: RestConfig) -> ssl.SSLContext:
         _present(context, config)
     except (OSError, ValueError) as error:
         raise SettingsError("kubeconfig", "certificates", told(error)) from None
-    # Python 3.13 refuses certificates without the extensions of RFC 5280, which cluster CAs often lack; every
-    # other Kubernetes client takes them.
+    # Python 3.13 rejects certificates without the extensions of RFC 5280, which cluster CAs often lack. Every other
+    # Kubernetes client accepts them.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     if not config.verifies:
         context.check_hostname = False
@@ -184,7 +183,7 @@ def _tls(config: RestConfig) -> ssl.SSLContext:
 
 
 def _present(context: ssl.SSLContext, config: RestConfig) -> None:
-    """Show the client certificate from now on. OpenSSL reads it from files alone."""
+    """Present the client certificate from now on. OpenSSL reads it only from files."""
     certificate, key = config.certificate, config.key
     if certificate is None:
         return
@@ -193,7 +192,7 @@ def _present(context: ssl.SSLContext, config: RestConfig) -> None:
         return
     from tempfile import NamedTemporaryFile  # late: few kubeconfigs hold a certificate
 
-    with NamedTemporaryFile() as both:  # readable by its owner alone, and gone at once
+    with NamedTemporaryFile() as both:  # readable only by its owner, and deleted at once
         both.write(
             b"\n".join(
                 own.read_bytes() if isinstance(own, Path) else own for own in (certificate, key) if own
@@ -204,9 +203,9 @@ def _present(context: ssl.SSLContext, config: RestConfig) -> None:
 
 
 def _proxy(config: RestConfig, url: URL) -> str | None:
-    """The kubeconfig's proxy, else the environment's, as every other Kubernetes client does.
+    """The kubeconfig's proxy, otherwise the environment's, as in every other Kubernetes client.
 
-    Found once: left to aiohttp, it costs each request a thread.
+    It is looked up once: aiohttp would use a thread for each request.
     """
     if config.proxy or urllib.request.proxy_bypass(url.host or ""):
         return config.proxy
@@ -216,9 +215,9 @@ def _proxy(config: RestConfig, url: URL) -> str | None:
 def usual_namespace(
     kubeconfig: str = "", context: str = "", *, environ: Mapping[str, str] = os.environ
 ) -> str:
-    """The namespace of the context that `find_access` would use; `default` where nothing names one.
+    """The namespace of the context that `find_access` would use, or `default` if none is set.
 
-    Never raises: a kubeconfig that cannot be read is told of by the command that needs its credentials.
+    Never raises: if a kubeconfig cannot be read, the command that needs its credentials reports it.
     """
     path = _path(kubeconfig, environ)
     try:

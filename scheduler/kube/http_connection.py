@@ -1,7 +1,7 @@
-"""One connection for a command that asks once or twice and ends: the standard library's, without an event loop.
+"""A connection for commands with one or two requests, based on the standard library, without an event loop.
 
-Lives here: sockets, TLS and proxy of such a connection, and its answers as they come. Never here: what an answer means,
-or a watch. Why not `client`: to load aiohttp takes longer than all else that such a command does.
+Lives here: sockets, TLS and proxy of such a connection, and its raw answers. Never here: the meaning of an answer, or a
+watch. Why not `client`: importing aiohttp takes longer than everything else in such a command.
 """
 
 import base64
@@ -21,26 +21,26 @@ from scheduler.kube.api_errors import read_status, refusal
 from scheduler.kube.credentials import Access
 
 CONNECT_WITHIN: Final = 2.0
-"""Seconds for a TCP and TLS handshake. A person waits for it, and an address where nothing is does not answer later."""
+"""Seconds for a TCP and TLS handshake. A user waits for it, and an unused address does not answer later either."""
 
 ANSWER_WITHIN: Final = 30.0
-"""Seconds of silence until an answer is given up."""
+"""Seconds of silence after which a request fails."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back."""
+    """The answer of a server."""
 
     status: int
     headers: Mapping[str, str]
-    """By name, in small letters."""
+    """By name in lower case."""
     body: bytes
 
 
 class HttpConnection:
-    """Requests to one server, one after the other; a connection that the server closed is opened again.
+    """Requests to one server, one after the other. A connection that the server closed is opened again.
 
-    headers: of every request. proxy: an http URL. Raises SettingsError for a proxy of another kind.
+    headers: of every request. proxy: an http URL. Raises SettingsError for a proxy with another scheme.
     """
 
     def __init__(
@@ -57,9 +57,7 @@ class HttpConnection:
         self._before = url.raw_path.rstrip("/")
         through = _checked(proxy) if proxy else None
         self._socket = _Socket(url, through, tls, server_name)
-        if (
-            through is not None and tls is None
-        ):  # the proxy reads the whole address, and passes the request on
+        if through is not None and tls is None:  # the proxy reads the whole address and forwards the request
             self._before = f"http://{url.raw_authority}{self._before}"
             self._headers |= _authorization(through)
 
@@ -71,7 +69,7 @@ class HttpConnection:
         query: Mapping[str, str] | None = None,
         body: bytes | None = None,
     ) -> Answer:
-        """One answer, of whatever status. Raises Unreachable where there is none."""
+        """The answer, regardless of its status. Raises Unreachable if there is none."""
         call = f"{method} {path}"
         target = f"{self._before}{path}" + (f"?{urlencode(query)}" if query else "")
         headers = self._headers if body is None else {**self._headers, "Content-Type": "application/json"}
@@ -90,7 +88,7 @@ class HttpConnection:
 
 
 class _Socket(http.client.HTTPConnection):
-    """The connection itself. Its TLS has a name of its own, which http.client cannot be told."""
+    """The connection itself. It has a separate TLS server name, which http.client does not support."""
 
     def __init__(
         self, url: URL, proxy: URL | None, tls: ssl.SSLContext | None, server_name: str | None
@@ -111,13 +109,13 @@ class _Socket(http.client.HTTPConnection):
 
 
 async def api_server(own: Access) -> HttpConnection:
-    """A connection to the API server, with these credentials. Raises SettingsError."""
+    """A connection to the API server with these credentials. Raises SettingsError."""
     headers = await own.headers()
     return HttpConnection(own.url, headers, tls=own.tls, server_name=own.server_name, proxy=own.proxy)
 
 
 def refused(call: str, answer: Answer) -> errors.KubeError:
-    """The error that stands for an API server's answer that is none."""
+    """The error for an unsuccessful answer of the API server."""
     return refusal(call, answer.status, read_status(answer.body), answer.headers.get("retry-after"))
 
 
@@ -129,7 +127,7 @@ def _checked(proxy: str) -> URL:
 
 
 def _authorization(proxy: URL) -> Mapping[str, str]:
-    """The proxy's credentials, where its URL has some."""
+    """The proxy's credentials, if its URL has any."""
     if not proxy.user:
         return {}
     pair = f"{proxy.user}:{proxy.password or ''}".encode()

@@ -1,11 +1,11 @@
-"""A kubeconfig: its files merged, the context, and what its cluster and its user say.
+"""A kubeconfig: its merged files, the context, and the values of its cluster and user.
 
-Lives here: the ordinary users of a kubeconfig (token, token file, client certificate), and which files there are. Never
-here: TLS, a request, and users that a program or a provider logs in, which the `kubernetes` package does
-(`credentials`). Why not the package for all: to load it takes longer than all else that a command of a person does.
+Lives here: the ordinary users of a kubeconfig (token, token file, client certificate), and which files exist. Never
+here: TLS, a request, and users of exec plugins or auth providers, which the `kubernetes` package handles
+(`credentials`). Why not the package for all users: its import takes longer than everything else in a command.
 
-Why nothing of the files' content is in an error: it may be a credential. Names of contexts, clusters and users are told,
-and base names of files.
+Why errors never hold contents of the files: they may be credentials. Errors only show names of contexts, clusters and
+users, and base names of files.
 """
 
 import base64
@@ -20,41 +20,41 @@ import yaml
 from scheduler.errors import SettingsError, shortened
 
 FAULTS: Final = (SettingsError, yaml.YAMLError, OSError, ValueError, LookupError, TypeError, AttributeError)
-"""What a kubeconfig that is wrong may raise."""
+"""Errors that an invalid kubeconfig may raise."""
 
 LONGEST: Final = 1024
-"""Characters of all names of contexts that are shown."""
+"""Maximum characters of the list of contexts that is shown."""
 
 ORDINARY: Final = frozenset(
     {"token", "tokenFile", "client-certificate", "client-certificate-data", "client-key", "client-key-data"}
 )
-"""Fields of a user that are read here."""
+"""Fields of a user that this module reads."""
 
 _YAML: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""LibYAML's where it is there: ten times as fast."""
+"""LibYAML's loader if it is installed, which is ten times as fast."""
 
 
 @dataclass(frozen=True, slots=True)
 class RestConfig:
-    """Where an API server is and who asks it; the name is client-go's."""
+    """An API server's address and the credentials for it. The name is client-go's."""
 
     server: str
     authorization: str = field(default="", repr=False)
-    """The header's value; empty for a user with a certificate alone, or with nothing."""
+    """The header's value; empty for a user with only a certificate or without credentials."""
     ca_file: str | None = None
     ca_data: str | None = None
-    """The authority that the server's certificate is checked by, PEM. Neither: those of the system."""
+    """The authority to check the server's certificate by, PEM. If neither is set: those of the system."""
     certificate: Path | bytes | None = None
     key: Path | bytes | None = field(default=None, repr=False)
-    """Of the client, PEM: a file that may be renewed, or its content."""
+    """The client's certificate and key, PEM: a file that may be renewed, or its content."""
     verifies: bool = True
     server_name: str | None = None
-    """In the server's certificate, where it is not the server's address."""
+    """The name in the server's certificate, if it differs from the server's address."""
     proxy: str | None = None
 
 
 class _Entry(NamedTuple):
-    """A context, cluster or user. folder: of its file, where its relative paths begin."""
+    """A context, cluster or user. folder: the folder of its file, which relative paths start from."""
 
     said: dict[str, Any]
     folder: Path
@@ -65,9 +65,9 @@ _Things: TypeAlias = dict[str, dict[str, _Entry]]
 
 
 def read(path: str, context: str) -> RestConfig | None:
-    """What this context says, or the current one where it is empty; None where only the package can log its user in.
+    """The values of this context, or of the current one if it is empty. None: only the package supports its user.
 
-    path: of one or several files, as in $KUBECONFIG. Raises SettingsError.
+    path: one or several files, as in $KUBECONFIG. Raises SettingsError.
     """
     try:
         cluster, user = _chosen(path, context)
@@ -80,13 +80,13 @@ def read(path: str, context: str) -> RestConfig | None:
 
 
 def namespace(path: str, context: str) -> str:
-    """The namespace of this context, or of the current one; empty where it names none. Raises one of FAULTS."""
+    """The namespace of this context, or of the current one; empty if it names none. Raises one of FAULTS."""
     things, current = _merged(path)
     return str(things["context"][context or current].said.get("namespace") or "")
 
 
 def told(error: Exception) -> str:
-    """What of such an error may be shown: never the content of a file."""
+    """The part of such an error that may be shown: never the content of a file."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror} ({Path(error.filename).name})" if error.filename else error.strerror
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
@@ -102,7 +102,7 @@ def _rest_config(cluster: _Entry, user: _Entry) -> RestConfig:
         server=server,
         authorization=f"Bearer {token}" if (token := _token(user)) else "",
         ca_file=str(authority) if isinstance(authority, Path) else None,
-        # what stands beside the certificates may be of any characters, and OpenSSL skips it
+        # text around the certificates may have any characters, and OpenSSL skips it
         ca_data=authority.decode("ascii", "ignore") if isinstance(authority, bytes) else None,
         certificate=_pem(user, "client-certificate") if secure else None,
         key=_pem(user, "client-key") if secure else None,
@@ -120,30 +120,30 @@ def _token(user: _Entry) -> str:
 
 
 def _pem(entry: _Entry, name: str) -> Path | bytes | None:
-    """A certificate or key: its content where that is in the kubeconfig, else its file."""
+    """A certificate or key: its content if that is in the kubeconfig, otherwise its file."""
     if data := entry.said.get(f"{name}-data"):
         return base64.b64decode(data)
     if not (said := entry.said.get(name)):
         return None
     place = entry.folder / str(said)
-    place.stat()  # where there is none, the error names it; OpenSSL's does not
+    place.stat()  # this error names a missing file; OpenSSL's does not
     return place
 
 
 def _chosen(path: str, context: str) -> tuple[_Entry, _Entry]:
-    """Cluster and user. Raises SettingsError, which names what is missing."""
+    """Cluster and user. Raises SettingsError, which names the missing part."""
     things, current = _merged(path)
     known = ", ".join(sorted(things["context"]))
     others = f"its contexts are: {shortened(known, LONGEST)}" if known else "it has no contexts"
     if context and context not in things["context"]:
-        remedy = f"there is none of this name in {path}; {others}"
+        remedy = f"not found in {path}; {others}"
         raise SettingsError("context", context, remedy) from None
     chosen = context or current
     if not chosen:
-        remedy = f"it has no current-context, so name one; {others}"
+        remedy = f"it has no current-context; specify a context; {others}"
         raise SettingsError("kubeconfig", path, remedy) from None
     if chosen not in things["context"]:
-        remedy = f"its current-context, {shortened(chosen)}, is not in it, so name another; {others}"
+        remedy = f"its current-context {shortened(chosen)} does not exist; specify another context; {others}"
         raise SettingsError("kubeconfig", path, remedy) from None
     entry = things["context"][chosen]
     return _named(path, chosen, entry, "cluster", things), _named(path, chosen, entry, "user", things)
@@ -156,16 +156,16 @@ def _named(path: str, context: str, entry: _Entry, word: str, things: _Things) -
         return things[word][name]
     if not name and word == "user":
         return _Entry({}, entry.folder)
-    which = f"the {word} {shortened(name)}, which is not in it" if name else f"no {word}"
+    which = f"the {word} {shortened(name)}, which does not exist" if name else f"no {word}"
     remedy = f"its context {shortened(context)} names {which}"
     raise SettingsError("kubeconfig", path, remedy) from None
 
 
 def _merged(path: str) -> tuple[_Things, str]:
-    """What is in the files, and the current context. Of names, and of current contexts, the first counts, as for kubectl."""
+    """The merged files, and the current context. The first entry of a name wins, as in kubectl."""
     places = files(path)
     if not places:
-        remedy = "no such file; name a kubeconfig that can be read"
+        remedy = "file not found; specify a kubeconfig that exists"
         raise SettingsError("kubeconfig", path, remedy) from None
     things: _Things = {"context": {}, "cluster": {}, "user": {}}
     current = ""
@@ -174,7 +174,7 @@ def _merged(path: str) -> tuple[_Things, str]:
         if said is None:
             continue
         if not isinstance(said, dict):
-            remedy = "it must be YAML that has clusters, users and contexts"
+            remedy = "must be YAML with clusters, users and contexts"
             raise SettingsError("kubeconfig", path, remedy) from None
         current = current or str(said.get("current-context") or "")
         for word, known in things.items():

@@ -1,13 +1,13 @@
-"""A Lease of our own: of several replicas one acts, and the others know when they may.
+"""Leader election with a Lease: one of several replicas is active, and the others know when they may take over.
 
-Lives here: taking, renewing and giving back one Lease. Never here: what the holder does (`lease_follower` follows the Lease of
-another program). The same rules as client-go's leader election, so that either may hold the other's Lease: a record
-that has not changed for its own duration is nobody's, as seen on *our* clock (times that other machines wrote are never
-compared with ours), and whoever holds it acts for less than that after the last renewal that he knows of. Every write
+Lives here: taking, renewing and releasing one Lease. Never here: the work of the holder (`lease_follower` follows the
+Lease of another program). The rules are those of client-go's leader election, so that either may take the other's
+Lease. A record that has not changed for its own duration has no holder, measured on the *local* clock: times from other
+machines are never compared with it. A holder acts for less than that duration after its last known renewal. Every write
 names the version that it replaces.
 
-Why the identity may be met again: in a Pod it is the Pod's name, and kubelet runs one process of a container at a time.
-So a container that was started again goes on at once instead of waiting for its own Lease to run out.
+Why an identity may reappear: in a Pod it is the Pod's name, and the kubelet runs one process of a container at a time.
+So a restarted container continues at once instead of waiting for its own Lease to expire.
 """
 
 import asyncio
@@ -23,11 +23,11 @@ from scheduler.kube.lease_record import DURATION, Lease, LeaseName, Meta, Record
 from scheduler.objects.times import rfc3339
 
 RENEW: Final = 2.0
-"""Seconds between two renewals, and between two looks of who waits (`retryPeriod` of client-go)."""
+"""Seconds between two renewals, and between two reads by a waiting replica (`retryPeriod` of client-go)."""
 
 DEADLINE: Final = 10.0
-"""Seconds after the start of the last good renewal at which we no longer act (`renewDeadline` of client-go): five of
-them may fail, and another replica waits `DURATION`, half as long again."""
+"""Seconds after the start of the last successful renewal at which the holder stops acting (`renewDeadline` of
+client-go). Five renewals may fail. Another replica waits `DURATION`, half as long again."""
 
 CALL_LIMIT: Final = 5.0
 """Seconds for one call, so that a second one fits before the deadline."""
@@ -46,9 +46,9 @@ class LeaderElection:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.holder = ""
-        """Who holds it, as last seen."""
+        """The holder's identity, as last seen."""
         self.fault: errors.KubeError | None = None
-        """Why the last turn failed; None when it did not."""
+        """Why the last turn failed; None if it succeeded."""
         self._client = client
         self._lease = lease
         self._identity = identity
@@ -61,11 +61,11 @@ class LeaderElection:
         self._turns = asyncio.Lock()
 
     def leading(self, now: float) -> bool:
-        """True only while the Lease is surely ours."""
+        """True only while this replica certainly holds the Lease."""
         return now < self._until
 
     async def run(self) -> Never:
-        """Take and renew until cancelled; faults of the API server never end it. What was given back is not taken
+        """Take and renew the Lease until canceled. Errors of the API server never end it. A released Lease is not taken
         again.
         """
         while True:
@@ -75,11 +75,11 @@ class LeaderElection:
             await self._sleep(RENEW)
 
     async def release(self) -> None:
-        """Give it back for good, so that the next need not wait; does nothing when it is not ours. Never raises a
-        KubeError.
+        """Release the Lease for good, so that the next holder need not wait. Does nothing if this replica does not hold
+        it. Never raises a KubeError.
         """
         self._released = True
-        async with self._turns:  # a renewal that is on its way would have ours refused
+        async with self._turns:  # a renewal under way would make this write fail
             await self._give_back()
 
     async def _give_back(self) -> None:
@@ -104,14 +104,16 @@ class LeaderElection:
         return None
 
     async def _met(self, conflict: errors.Conflict) -> errors.KubeError | None:
-        """Our write met another: somebody else's, who may hold it, or our own whose answer was lost. A look tells."""
+        """Handle a conflict with another write: another replica's, which may hold the Lease, or an own write whose
+        answer was lost. A read tells which.
+        """
         try:
             await self._look()
             if self.leading(self._clock()) and self.holder == self._identity:
                 await self._take()
                 return None
         except errors.KubeError:
-            pass  # whose it is, nobody can say
+            pass  # the holder is unknown
         self._until = float("-inf")
         return conflict
 
@@ -123,7 +125,7 @@ class LeaderElection:
             self._seen, self.holder = None, ""
 
     async def _take(self) -> None:
-        """Write ourselves in, where we may."""
+        """Write this replica as the holder, if it may be."""
         began = self._clock()
         if self._seen is None:
             await self._write("POST", self._lease.path.rpartition("/")[0], "", self._ours(began, None))

@@ -1,13 +1,13 @@
-"""Whether the kube-scheduler beside us leads: it holds the Lease, we only look.
+"""Whether the kube-scheduler of this replica leads. It holds the Lease; this module only reads it.
 
-Lives here: a poll of one Lease, and a fence on the monotonic clock. Never here: a write. Of several replicas only
-the one whose kube-scheduler leads may act on the cluster. The Lease's own times are of other machines' clocks and
-are never compared with ours; what counts is that the record *changed*, and when we had last seen it unchanged: the
-renewal is no older than that. So a process that slept, or lost the API server, stops acting by itself, no later
-than another replica may take over.
+Lives here: a poll of one Lease, and a fence on the monotonic clock. Never here: a write. Of several replicas, only the
+one whose kube-scheduler leads may act on the cluster. The times in the Lease come from other machines' clocks and are
+never compared with the local one. What counts is that the record *changed*, and when it was last seen unchanged: the
+renewal is no older than that. So a process that slept, or lost the API server, stops acting by itself, no later than
+another replica may take over.
 
-It may act again where no other replica held the Lease meanwhile: a kube-scheduler that is started again, or that was
-cut off, takes back what it had. `leaseTransitions` tells: each new holder adds one.
+It may act again if no other replica held the Lease meanwhile: a kube-scheduler that was restarted or cut off takes back
+its Lease. `leaseTransitions` tells: each new holder adds one.
 """
 
 import asyncio
@@ -20,21 +20,21 @@ from scheduler.kube.client import Client
 from scheduler.kube.lease_record import Lease, LeaseName, read
 
 POLL = 0.5
-"""Seconds between two looks; kube-scheduler renews as often (`retryPeriod` in extender_config)."""
+"""Seconds between two reads. kube-scheduler renews as often (`retryPeriod` in extender_config)."""
 
 LOOK_LIMIT = 2.0
-"""Seconds for one look: a third of the usual lease, so that one may fail."""
+"""Seconds for one read: a third of the usual lease, so that one may fail."""
 
 AFTER_FAULT = 2.0
-"""Seconds until the next look when one failed: an API server in trouble is not stormed (see `retry_backoff`)."""
+"""Seconds until the next read after a failed one, so that a failing API server is not flooded (see `retry_backoff`)."""
 
 
 class Follower:
-    """Answers `acting(now)` while `run` looks at the Lease.
+    """Answers `acting(now)` while `run` reads the Lease.
 
-    kube-scheduler's identity is its hostname, an underscore and a random id; inside a Pod both containers have the
-    Pod's name as `hostname`. Without a lease (leader election is off: a single replica) the answer is always yes,
-    and `run` asks `/readyz` instead, so that the client's `last_answer` keeps telling whether the API server lives.
+    kube-scheduler's identity is its hostname, an underscore and a random id. Inside a Pod both containers have the
+    Pod's name as `hostname`. Without a lease (leader election is off: a single replica) the answer is always yes. Then
+    `run` requests `/readyz` instead, so that the client's `last_answer` still shows whether the API server works.
     """
 
     def __init__(
@@ -47,11 +47,11 @@ class Follower:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.holder = ""
-        """The identity that holds the lease, as last seen."""
+        """The holder's identity, as last seen."""
         self.fault: errors.KubeError | None = None
-        """Why the last look failed; None when it did not."""
+        """Why the last read failed; None if it succeeded."""
         self.passed_on = 0
-        """Grows whenever another replica holds the Lease, or may have held it between two looks."""
+        """Grows whenever another replica holds the Lease, or may have held it between two reads."""
         self._client = client
         self._lease = lease
         self._ours = f"{hostname}_"
@@ -62,11 +62,11 @@ class Follower:
         self._valid_until = float("-inf")
 
     def acting(self, now: float) -> bool:
-        """True only while our own kube-scheduler surely holds the lease; `now` is of the same clock as ours."""
+        """True only while this replica's kube-scheduler certainly holds the Lease. `now`: by the same clock."""
         return self._lease is None or (self.holder.startswith(self._ours) and now < self._valid_until)
 
     async def run(self) -> Never:
-        """Look again and again until cancelled; faults of the API server never end it."""
+        """Read the Lease repeatedly until canceled. Errors of the API server never end it."""
         while True:
             self.fault = await self._look()
             await self._sleep(POLL if self.fault is None else AFTER_FAULT)
@@ -86,10 +86,10 @@ class Follower:
         return None
 
     def _observe(self, lease: Lease | None, began: float) -> None:
-        """Take in what a look that began at `began` showed.
+        """Take in the result of a read that started at `began`.
 
-        A changed record was renewed after the last look that still showed the old one began. The very first record
-        proves nothing: it may be what a dead process left behind.
+        A changed record was renewed after the start of the last read that still showed the old one. The very first
+        record proves nothing: a dead process may have left it.
         """
         before = self._seen
         self.passed_on += passed_on(before, lease, self._ours)
@@ -102,10 +102,10 @@ class Follower:
 
 
 def passed_on(before: Lease | None, now: Lease | None, ours: str) -> bool:
-    """Whether between two looks another than `ours`, the beginning of an identity, held the Lease, or may have.
+    """Whether another replica held the Lease between two reads, or may have. ours: the prefix of this identity.
 
-    A holder that gives it back keeps the count of transitions, and each new holder adds one. So the one that may have
-    been added is our own. A Lease that was made again proves nothing.
+    A holder that releases the Lease keeps the count of transitions, and each new holder adds one. So one added
+    transition may be this replica's own. For a recreated Lease the answer is always True.
     """
     if before is None or now is None or before.metadata.uid != now.metadata.uid:
         return True

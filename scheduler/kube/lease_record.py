@@ -1,6 +1,6 @@
-"""A Lease of coordination.k8s.io: where it is, what is read of it and written to it.
+"""A Lease of coordination.k8s.io: its path, and the fields that are read and written.
 
-Lives here: its JSON. Never here: what follows from who holds it (`lease_follower`, `leader_election`).
+Lives here: its JSON. Never here: the consequences of its holder (`lease_follower`, `leader_election`).
 """
 
 from typing import Final, NamedTuple
@@ -12,11 +12,11 @@ from scheduler.kube.changes import BROKEN
 from scheduler.kube.client import Client
 
 DURATION: Final = 15
-"""Seconds a Lease holds if it does not say (`leaseDuration` of kube-scheduler by default)."""
+"""Seconds a Lease is valid if it does not specify its duration (default `leaseDuration` of kube-scheduler)."""
 
 
 class LeaseName(NamedTuple):
-    """Where the Lease is found."""
+    """The namespace and name of a Lease."""
 
     namespace: str
     name: str
@@ -27,7 +27,7 @@ class LeaseName(NamedTuple):
 
 
 class Record(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
-    """Who holds it, since when, and for how long (client-go: LeaderElectionRecord). Times are of the holder's clock."""
+    """The holder, since when, and for how long (client-go: LeaderElectionRecord). Times are of the holder's clock."""
 
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
@@ -59,7 +59,7 @@ class Lease(msgspec.Struct, rename="camel", frozen=True):
 
 
 async def read(client: Client, name: LeaseName, within: float = 10.0) -> Lease:
-    """The Lease. within: seconds. Raises KubeError: NotFound where there is none, Garbled where it is none."""
+    """The Lease. within: seconds. Raises KubeError: NotFound if there is none, Garbled if the answer is not a Lease."""
     body = await client.request("GET", name.path, timeout=within)
     return decoded(f"GET {name.path}", body)
 

@@ -1,12 +1,12 @@
-"""Objects of a kind, read once: every page of their list, each bounded by bytes; and the path where one object is.
+"""Objects of a kind, read once: every page of their list, each bounded in bytes; and the path of one object.
 
-Lives here: how many objects a page is asked for, when passing failures of a one-time list are tried again, and kind →
-path. Never here: what an object means, or what stays up to date (`watch`, which reads its lists through `Pages`).
+Lives here: the number of objects per page, retries of transient failures of a one-time list, and kind → path. Never
+here: the meaning of an object, or data that stays current (`watch`, which reads its lists through `Pages`).
 
 The API server bounds a page by the number of its objects, and one pod may have a megabyte. 500 of those are half a
-gigabyte, which is neither sent in time nor held. So reading stops at `PAGE_BYTES`, and the same page is asked for again
-with fewer objects. Why not a watch that brings the initial objects one by one: an API server may have it switched off,
-so it needs pages beside it, and it reads large pods no faster.
+gigabyte, which can neither be sent in time nor held. So reading stops at `PAGE_BYTES`, and the same page is requested
+again with fewer objects. Why not a watch that sends the initial objects one by one: an API server may have it turned
+off, so pages would still be needed, and it is no faster for large pods.
 """
 
 from collections.abc import Iterable, Iterator
@@ -25,31 +25,31 @@ T = TypeVar("T")
 
 TRIES: Final = 3
 PATIENCE: Final = 5.0
-"""Tries and seconds for one page: a person waits for it."""
+"""Tries and seconds for one page, because a user waits for it."""
 
 PAGE: Final = 500
-"""Objects per page of a list, at most and at first; client-go's figure."""
+"""Objects per page of a list, initially and at most. The value is client-go's."""
 
 PAGE_BYTES: Final = 2**24
-"""Bytes of a page of more than one object: 500 objects of 32 KiB, which is more than ordinary pods and nodes have. While
+"""Maximum bytes of a page of more than one object: 500 objects of 32 KiB, more than ordinary pods and nodes have. While
 it is read, a page takes twice its length.
 """
 
 STEP: Final = 4
-"""A limit shrinks and grows by this factor."""
+"""The factor by which a limit shrinks and grows."""
 
 LIST_LIMIT: Final = 60.0
-"""Seconds for one page; the API server's own limit for a request."""
+"""Seconds for one page: the API server's own limit for a request."""
 
 SLICE: Final = 100
-"""Objects of a page handled in one turn of the event loop, so that a list does not hold up a verb."""
+"""Objects of a page handled in one turn of the event loop, so that a list does not delay a call."""
 
 SLICE_BYTES: Final = 2**20
-"""Bytes of a page after which a turn ends too: each is looked at three times, which takes some milliseconds."""
+"""Bytes of a page after which a turn also ends: each is processed three times, which takes some milliseconds."""
 
 
 class Pages:
-    """The pages of one kind. What is learned of their size is kept from one list to the next."""
+    """The pages of one kind. The learned page size is kept from one list to the next."""
 
     def __init__(self, client: Client, resource: Resource[Any]) -> None:
         self._client = client
@@ -57,10 +57,10 @@ class Pages:
         self._limit = PAGE
 
     async def read(self, token: str = "") -> Page:
-        """The page that this token of the one before tells of; without one, the first page of the newest state.
+        """The page for this continue token; without one, the first page of the newest state.
 
-        Raises a KubeError. A page that broke off or came too late is smaller when it is asked for again. TooLong is
-        raised for a single object alone, of more than `client.ANSWER_LIMIT`.
+        Raises a KubeError. A page that broke off or timed out is smaller at the next request. TooLong is raised only
+        for a single object of more than `client.ANSWER_LIMIT`.
         """
         while True:
             try:
@@ -88,7 +88,7 @@ class Pages:
 
 
 def slices(items: Iterable[msgspec.Raw]) -> Iterator[list[msgspec.Raw]]:
-    """All items in order, so many together as one turn of the event loop may handle."""
+    """All items in order, in groups that one turn of the event loop may handle."""
     turn, size = list[msgspec.Raw](), 0
     for item in items:
         turn.append(item)
@@ -101,9 +101,9 @@ def slices(items: Iterable[msgspec.Raw]) -> Iterator[list[msgspec.Raw]]:
 
 
 async def listed(client: Client, resource: Resource[T]) -> list[Change[T]]:
-    """All that exists of this kind, as Seen or Malformed; nothing of an optional kind that the cluster does not know.
+    """All objects of this kind, as Seen or Malformed; none for an optional kind that the cluster does not know.
 
-    Raises a KubeError when it cannot be read.
+    Raises a KubeError if the list cannot be read.
     """
     for _ in range(TRIES):
         try:
@@ -114,11 +114,11 @@ async def listed(client: Client, resource: Resource[T]) -> list[Change[T]]:
             if resource.optional:
                 return []
             raise
-    raise errors.Gone(f"GET {resource.path}", "the list grows too old before its last page", status=410)
+    raise errors.Gone(f"GET {resource.path}", "the list expires before its last page", status=410)
 
 
 async def objects(client: Client, resource: Resource[T]) -> list[T]:
-    """All objects of this kind that can be understood. Raises as `listed`."""
+    """All readable objects of this kind. Raises like `listed`."""
     return [own.object for own in await listed(client, resource) if isinstance(own, Seen)]
 
 
@@ -132,11 +132,11 @@ async def _every(client: Client, resource: Resource[T]) -> list[Change[T]]:
         found += [_read(resource, raw) for raw in page.items or ()]
         if not (token := page.metadata.token):
             return found
-        del page  # its items are views of its bytes, which are not held beside the next page
+        del page  # its items are views of its bytes, which must not be held next to the next page
 
 
 def _passes(client: Client, error: Exception) -> bool:
-    """It may be different a moment later. An API server that never answered is not there, or not at this address."""
+    """Whether a retry may help. An API server that never answered does not exist at this address."""
     return isinstance(error, PASSING) and (client.returns > 0 or not isinstance(error, errors.Unreachable))
 
 
@@ -156,18 +156,18 @@ class _Kinds(msgspec.Struct):
 
 
 class Discovery:
-    """Paths of objects, each API group asked about once."""
+    """Paths of objects. Each API group is requested once."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._known: dict[str, dict[str, _Kind]] = {}
 
     async def path(self, version: str, kind: str, namespace: str, name: str) -> str:
-        """Where this object is. version: its apiVersion. Raises SettingsError for a kind that the cluster lacks."""
+        """The path of this object. version: its apiVersion. Raises SettingsError for a kind that the cluster lacks."""
         found = (await self._kinds(version)).get(kind)
         if found is None:
             raise errors.SettingsError(
-                "kind", f"{version} {kind}", "this cluster has no such kind; is its definition installed?"
+                "kind", f"{version} {kind}", "not found in this cluster; install its CustomResourceDefinition"
             )
         inside = f"/namespaces/{namespace}" if found.namespaced else ""
         return f"{_root(version)}{inside}/{found.name}/{name}"

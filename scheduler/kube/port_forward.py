@@ -1,12 +1,12 @@
 """A port of a Pod, reached through the API server.
 
-Lives here: a socket on loopback whose connections go on as WebSockets to the API server, and from its kubelet into the
-Pod. Never here: what is said on them. Why so: the API server's own proxy takes the Authorization header away before it
-passes a request on, and whoever answers inside the Pod wants to know who asks.
+Lives here: a socket on loopback whose connections continue as WebSockets to the API server, and through the kubelet
+into the Pod. Never here: the bytes on them. Why not the API server's proxy: it removes the Authorization header before
+it forwards a request, and the program in the Pod must know the user.
 
-The form (`v4.channel.k8s.io`, as kubectl and the `kubernetes` package have it): every binary message begins with the
-number of its channel, 0 for data and 1 for errors; the first message on each tells the port, in two bytes. SPDY, the
-older way of kubectl, is not spoken: every API server that Gangwright runs with knows this one.
+The protocol (`v4.channel.k8s.io`, as in kubectl and the `kubernetes` package): every binary message begins with the
+number of its channel, 0 for data and 1 for errors. The first message on each channel holds the port, in two bytes.
+SPDY, the older protocol of kubectl, is unsupported: every API server that Gangwright runs with supports WebSockets.
 """
 
 import asyncio
@@ -28,11 +28,11 @@ CONNECT_LIMIT: Final = 10.0
 DATA, ERROR = 0, 1
 
 NO_SOCKET: Final = (
-    f"the API server, or a proxy before it, opens no WebSocket with {PROTOCOL} to forward a port; where it knows SPDY "
-    "alone, run `kubectl port-forward` and give the address that it tells"
+    f"the API server, or a proxy in front of it, does not support WebSockets with {PROTOCOL} for port forwarding; if "
+    "it only supports SPDY, run `kubectl port-forward` and pass the address that it prints"
 )
 NOT_UPGRADED: Final = frozenset({101, 200, 400, 426, 501})
-"""What is answered to who asks for a WebSocket by one that knows none, or to whom a proxy did not pass on the wish."""
+"""Status codes of servers without WebSocket support, or behind a proxy that dropped the upgrade request."""
 
 
 class Forwarding:
@@ -43,15 +43,15 @@ class Forwarding:
         self._session = session
         self._path = path
         self.fault = ""
-        """What the kubelet said last about why it cannot connect."""
+        """The last error of the kubelet about the connection."""
         self.forbidden = False
-        """The API server does not let us: the right to get and create pods/portforward is not ours."""
+        """The API server denied it: the user lacks the right to get and create pods/portforward."""
         self._carrying: set[asyncio.Task[None]] = set()
 
     def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Carry one connection until either side ends it.
 
-        In a task of ours: of one that asyncio makes it tells on the terminal when it is cancelled, before Python 3.12.
+        It runs in its own task: before Python 3.12, asyncio prints a traceback when a task that it created is canceled.
         """
         task = asyncio.create_task(self._carry(reader, writer))
         self._carrying.add(task)
@@ -64,7 +64,9 @@ class Forwarding:
             async with socket:
                 await _first(self._out(reader, socket), self._in(socket, writer))
         except (aiohttp.ClientError, OSError) as error:
-            self.fault = self.fault or f"no way through the API server ({type(error).__name__}: {error})"
+            self.fault = (
+                self.fault or f"cannot connect through the API server ({type(error).__name__}: {error})"
+            )
         finally:
             writer.close()
             with suppress(OSError):
@@ -89,7 +91,7 @@ class Forwarding:
                 max_msg_size=0,
             )
         except aiohttp.WSServerHandshakeError as error:
-            refused = f"the API server refuses to forward a port: {error.status}"
+            refused = f"the API server rejected the port forwarding: {error.status}"
             self.fault = f"{NO_SOCKET} ({error.status})" if error.status in NOT_UPGRADED else refused
             self.forbidden = error.status == 403
             raise
@@ -124,7 +126,7 @@ class Forwarding:
 async def forwarded(
     access: Access, namespace: str, pod: str, port: int
 ) -> AsyncIterator[tuple[str, Forwarding]]:
-    """`127.0.0.1:PORT` that leads to this port of the Pod, and what became of its connections."""
+    """The address `127.0.0.1:PORT`, which is forwarded to this port of the Pod, and the state of its connections."""
     path = f"/api/v1/namespaces/{namespace}/pods/{pod}/portforward?ports={port}"
     sockets = Sockets()
     connector = aiohttp.TCPConnector(socket_factory=sockets.make)

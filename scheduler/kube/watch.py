@@ -1,22 +1,22 @@
-"""The reflector: a sink is told everything that exists of a kind, and whatever happens to it, for ever.
+"""The reflector: passes every object of a kind, and all of its changes, to a sink.
 
-Lives here: list, watch, and the way back after every fault. Never here: a cache of objects (the sink keeps what it
-needs; here lies only uid and version per object, enough to tell a difference after a new list).
+Lives here: list, watch, and recovery from every fault. Never here: a cache of objects. The sink keeps what it needs.
+The reflector keeps only uid and version per object, enough to find the differences after a new list.
 
-The rules, and where they come from:
-* The list is read in pages (`listing`) from the newest state (no `resourceVersion`, so neither may `resourceVersionMatch` be
-  sent): the API server answers `resourceVersion=0` from its cache in one piece, whatever the limit, and possibly
-  with a past we have already left. The pages after the first are of the same moment by their continue token.
-* The watch goes on from the last version that was seen. The end of a stream means nothing: a busy API server closes
-  the watch of a slow reader without a word, several times in a burst of some thousand pods.
-* Only "too old" (HTTP 410, or ERROR 410 on the stream) and a stream that cannot be trusted any more lead to a new
-  list, and that list is compared with what is known: what it does not name is Gone.
-* An API server that was away may come back with an etcd restored from a backup. It is asked how far it has come before
-  a watch goes on: one from a version of the future is silent until that is reached, and leaves out all between.
-* Bookmarks come about once a minute, so 70 s of silence mean a dead connection. That the other machine is gone the
-  kernel tells sooner (`client`), and that something between passes nothing on, a look from beside (`watch_probe`). A stream
-  that ends so goes on where it was; after one that was deaf nothing is believed until something is heard. A watch is
-  asked to end after 4 to 8 minutes, at random, so that watches spread over API servers and do not end together.
+The rules and their reasons:
+* The list is read in pages (`listing`) from the newest state, without `resourceVersion` and so without
+  `resourceVersionMatch`. The API server answers `resourceVersion=0` from its cache in one piece, regardless of the
+  limit, and possibly with an older state than the known one. Continue tokens keep the later pages at the same version.
+* The watch continues from the last version that was seen. The end of a stream means nothing: a busy API server closes
+  the watch of a slow reader without an error, several times in a burst of some thousand pods.
+* Only "too old" (HTTP 410, or ERROR 410 on the stream) and a stream that can no longer be trusted lead to a new list.
+  That list is compared with the known objects: those that it does not name are Gone.
+* An API server that was down may come back with an etcd restored from a backup. Its version is checked before a watch
+  continues: a watch from a future version is silent until that version is reached, and omits everything in between.
+* Bookmarks come about once a minute, so 70 s of silence mean a dead connection. TCP keepalive detects a lost machine
+  sooner (`client`), and a second request detects a proxy that forwards nothing (`watch_probe`). After such an end the
+  stream continues where it was. After a deaf stream, nothing is trusted until an event arrives. A watch is requested to
+  end after 4 to 8 minutes, at random, so that watches spread over API servers and do not end together.
 """
 
 import asyncio
@@ -55,21 +55,21 @@ from scheduler.kube.watch_probe import Pace, WatchProbe, kept
 T = TypeVar("T")
 
 INACTIVITY = 70.0
-"""Seconds of silence after which a stream is dead: a minute between bookmarks, and some grace."""
+"""Seconds of silence after which a stream is dead: a minute between bookmarks, and some margin."""
 
 WATCH_SECONDS = (240, 480)
-"""Shortest and longest life we ask for a watch."""
+"""Shortest and longest requested life of a watch."""
 
 
 class Known(msgspec.Struct, frozen=True, gc=False):
-    """What is remembered of an object; untracked, so that 50,000 of them do not hold up garbage collection."""
+    """The remembered part of an object. Untracked, so that 50,000 of them do not slow down garbage collection."""
 
     uid: str
     version: str
 
 
 class Reflector(Generic[T]):
-    """Follows one kind of object and tells `sink`. Start it with `run`; `clock` is monotonic, in seconds."""
+    """Follows one kind of object and passes changes to `sink`. Start it with `run`. clock: monotonic, in seconds."""
 
     def __init__(
         self,
@@ -85,11 +85,11 @@ class Reflector(Generic[T]):
     ) -> None:
         self.resource = resource
         self.synced = False
-        """A list is complete, and nothing since has made a new one necessary."""
+        """A list is complete, and no new one is needed since."""
         self.restarts: Counter[str] = Counter()
         """How often a stream or a list ended, by cause (`retry_backoff.RULES`)."""
         self.fault: errors.KubeError | None = None
-        """Why the last stream or list ended; None while all is well."""
+        """Why the last stream or list ended; None while the watch is healthy."""
         self._client = client
         self._pages = Pages(client, resource)
         self._sink = sink
@@ -108,27 +108,27 @@ class Reflector(Generic[T]):
         self._doubted = False
         self._was_away = False
         self._returns = 0
-        """`Client.returns` when this round began: a return after that ends the wait, also one in mid-round."""
+        """`Client.returns` at the start of this round. A return after that ends the wait, even one during the round."""
 
     @property
     def count(self) -> int:
-        """Objects that exist, as far as is known."""
+        """Number of known objects."""
         return len(self._known)
 
     def last_event_age(self, now: float) -> float:
-        """Seconds since the API server last told anything of this kind, bookmarks and pages included."""
+        """Seconds since the API server last sent anything of this kind, including bookmarks and pages."""
         return now - self._heard
 
     def blind_for(self, now: float) -> float:
-        """Seconds for which what is known of this kind may be the past; 0 while its watch stands, however quiet it is.
+        """Seconds for which the state of this kind may be stale; 0 while its watch is healthy, even without events.
 
-        Why not the time of the last event: where nothing happens, nothing is heard. A watch that stands is silent for
-        `inactivity` seconds at most, or it is ended; one that is older than that was not looked at, for we slept.
+        Why not the time of the last event: without changes there are no events. A healthy watch is silent for at most
+        `inactivity` seconds, otherwise it is ended. If it is silent for longer, this process slept.
         """
         return max(0.0, now - (self._heard + self._inactivity if self._stands else self._stood))
 
     async def run(self) -> Never:
-        """List and watch until cancelled; faults of the API server never end it, errors of the sink do."""
+        """List and watch until canceled. Errors of the API server never end it, errors of the sink do."""
         while True:
             self.fault = await self._round()
             rule = rule_of(self.fault)
@@ -189,7 +189,7 @@ class Reflector(Generic[T]):
             await self._take_page(page.items or (), unnamed)
             if not token:
                 return version
-            del page  # its items are views of its bytes, which are not held beside the next page
+            del page  # its items are views of its bytes, which must not be held next to the next page
 
     async def _take_page(self, items: Sequence[msgspec.Raw], unnamed: set[str]) -> None:
         for turn in slices(items):
@@ -211,19 +211,19 @@ class Reflector(Generic[T]):
         self._tell([*gone, Synced(len(self._known))])
 
     async def _look_back(self) -> None:
-        """Raise Gone where the API server, back again, has not come as far as we: its etcd was restored."""
+        """Raise Gone if the API server came back with an older version than the known one: its etcd was restored."""
         call, params = f"GET {self.resource.path}", {**self.resource.selectors, "limit": "1"}
         body = await self._client.request("GET", self.resource.path, params=params, timeout=LIST_LIMIT)
         version = read_page(call, body).metadata.version
         if version.isdigit() and self._version.isdigit() and int(version) < int(self._version):
             raise errors.Gone(
-                call, f"version {version} is before {self._version}, which was seen", status=410
+                call, f"version {version} is older than the known version {self._version}", status=410
             )
 
     # The watch
 
     async def _watch(self) -> None:
-        """Follow the stream to its end, whichever it is; Silent and the server's own words are raised."""
+        """Follow the stream to its end. Raises Silent and the errors that the server sends."""
         params = {
             **self.resource.selectors,
             "watch": "1",
@@ -244,17 +244,17 @@ class Reflector(Generic[T]):
             except errors.Silent:
                 raise
             except errors.Unreachable:
-                return  # a stream that breaks is a stream that ends
+                return  # a broken stream is treated like a closed one
             finally:
                 self._ended(min(self._clock(), self._heard + self._inactivity))
 
     def _ended(self, stood: float) -> None:
-        """The stream is no more, and is believed until then; one that was doubted was never believed."""
+        """The stream ended; it was healthy until `stood`. A doubted stream never was."""
         if self._stands:
             self._stands, self._stood = False, stood
 
     async def _listen(self, chunks: AsyncIterator[bytes]) -> None:
-        """Take what comes until nothing more does."""
+        """Take all events until the stream ends."""
         lines = Lines()
         probe = WatchProbe(self._client, self.resource, lambda: self._version, self._probe_pace)
         async with kept(probe):
@@ -264,7 +264,7 @@ class Reflector(Generic[T]):
                 self._take(lines.feed(chunk))
 
     def _take(self, lines: Sequence[bytes]) -> None:
-        """Tell the sink of all these events at once; then raise what an ERROR among them said."""
+        """Pass all these events to the sink at once. Then raise the error of an ERROR event among them."""
         changes: list[Change[T]] = []
         before = self._version
         try:
@@ -294,7 +294,7 @@ class Reflector(Generic[T]):
             yield from self._see(meta, event.object)
         elif event.type == "DELETED":
             yield self._leave(meta, event.object)
-        # Of a BOOKMARK, and of what later versions may bring, nothing but the version counts.
+        # Only the version counts of a BOOKMARK, and of event types that later API versions may add.
         self._version = meta.version or self._version
 
     # What is known
@@ -308,7 +308,7 @@ class Reflector(Generic[T]):
         if before == now:
             return
         if before is not None and before.uid != now.uid:
-            yield Gone(meta.key, before.uid)  # the name was taken again while we did not look
+            yield Gone(meta.key, before.uid)  # another object took the name while no watch was open
         self._known[place] = now
         yield read_object(self.resource, meta, raw)
 
@@ -325,10 +325,11 @@ class Reflector(Generic[T]):
 
 
 class Freshness:
-    """Whether what is known is the present: the API server answers, and every watch by which is decided stands.
+    """Whether the cache is current: the API server answers, and every watch that scheduling depends on is healthy.
 
-    Why not the API server's answers alone: a look at a Lease succeeds while one kind is refused, throttled or too large to
-    be read in time, and then what is known of that kind stays as it was. watches: those that decide, by name.
+    Why not only the API server's answers: a read of the Lease succeeds while one kind is rejected, throttled or too
+    large to be read in time, and the state of that kind then becomes stale. watches: those that scheduling depends on,
+    by name.
     """
 
     def __init__(self, client: Client, watches: Mapping[str, Reflector[Any]]) -> None:
@@ -336,11 +337,11 @@ class Freshness:
         self._watches = dict(watches)
 
     def blind_for(self, now: float) -> float:
-        """Seconds for which something that counts may have happened unseen."""
+        """Seconds for which the cache may be stale."""
         return max(self._quiet(now), *(watch.blind_for(now) for watch in self._watches.values()))
 
     def told(self, now: float) -> str:
-        """In words, what has been unseen the longest."""
+        """A text about the part that has been stale the longest."""
         quiet = self._quiet(now)
         name, worst = max(self._watches.items(), key=lambda row: row[1].blind_for(now))
         blind = worst.blind_for(now)
@@ -349,16 +350,16 @@ class Freshness:
             return answered(quiet) + why
         if math.isinf(blind):
             return f"the watch of {name} has not begun yet{why}"
-        return f"the watch of {name} does not stand for {blind:.0f} s{why}"
+        return f"the watch of {name} has been down for {blind:.0f} s{why}"
 
     def stands(self, now: float) -> bool:
-        """Every watch has been read and stands: what is not known does not exist."""
+        """Every watch is synced and healthy: objects that are not known do not exist."""
         return all(watch.synced and not watch.blind_for(now) for watch in self._watches.values())
 
     def blind(self, now: float, after: float) -> dict[str, str]:
-        """The watches that have not stood for so many seconds, by name, and why; the words do not change meanwhile."""
+        """The watches that have been down for `after` seconds, by name, and why. The text stays the same meanwhile."""
         return {
-            name: f"the watch of {name} does not stand{f' ({watch.fault})' if watch.fault else ''}"
+            name: f"The watch of {name} is down{f' ({watch.fault})' if watch.fault else ''}"
             for name, watch in self._watches.items()
             if watch.blind_for(now) > after
         }
@@ -368,7 +369,7 @@ class Freshness:
 
 
 def answered(quiet: float) -> str:
-    """In words, since when the API server has not answered; `quiet` is infinite where it never did."""
+    """A text about the API server's last answer. `quiet`: seconds since then, infinite if there was none."""
     if math.isinf(quiet):
         return "the API server has not answered yet"
     return f"the API server last answered {quiet:.0f} s ago"

@@ -1,18 +1,19 @@
-"""Whether a watch on which nothing is heard still hears: a look from beside tells what it keeps to itself.
+"""Whether a silent watch still delivers events: a probe, which is a second short watch, shows events that it missed.
 
-Lives here: when to look, how, and what a look proves. Never here: what follows for the watch (`watch`, `retry_backoff`).
+Lives here: when and how to probe, and what a probe proves. Never here: the consequences for the watch (`watch`,
+`retry_backoff`).
 
-Why: who stands between us and the API server and takes bytes without passing them on (a proxy that lost the machine
-behind it) answers the kernel's questions (`client`), and bookmarks are missed after a minute only. A look is a watch
-of one second from the last version that was seen. It costs an API server as little as any watch that is opened,
-whatever exists of the kind, and shows what happened since. Why not a list of one object and its version: that version
-is the cluster's, and grows where nothing of this kind happens. Why not our own writes, which must come back: who writes
-nothing learns nothing, and the end of a node is not ours to write.
+Why: a proxy between Gangwright and the API server may accept bytes and not forward them, because it lost the machine
+behind it. It answers TCP keepalive (`client`), and missing bookmarks are noticed only after a minute. A probe is a
+watch of one second from the last version that was seen. For the API server it is as cheap as any new watch, regardless
+of the number of objects, and it shows all events since. Why not a list of one object and its version: that version is
+the cluster's, and grows without changes of this kind. Why not Gangwright's own writes, which must come back: without
+writes there would be no test, and Gangwright does not delete nodes.
 
-What a look cannot know ends nothing: one that is refused, or not answered, or answered by an API server that itself
-lags behind. One that is behind on the stream has the grace to bring what the look saw. If it does not, a stream is
-opened again from where it was, and nothing is listed. An API server that was started again knows no version of before,
-and refuses the look with 410 as it would refuse a new watch: then a list is due, one in all.
+An inconclusive probe ends nothing: one that is rejected, not answered, or answered by an API server that itself lags
+behind. A late stream has a grace period to deliver the events that the probe saw. If it does not, the stream is opened
+again where it was, without a list. A restarted API server does not know older versions and rejects the probe with 410,
+as it would reject a new watch. Then one list is needed.
 """
 
 import asyncio
@@ -26,35 +27,35 @@ from scheduler.kube.changes import Lines, Malformed, Resource, read_event
 from scheduler.kube.client import Client
 
 LOOK: Final = 1
-"""Seconds of a look, the least that the API knows. The API server ends it, so that its connection can be used again."""
+"""Seconds of a probe, the minimum of the API. The API server ends it, so that its connection can be reused."""
 
 LOOK_LIMIT: Final = 5.0
-"""Seconds of silence after which a look is not answered."""
+"""Seconds of silence after which a probe counts as not answered."""
 
 HAPPENED: Final = frozenset({"ADDED", "MODIFIED", "DELETED"})
 
 
 class Pace(NamedTuple):
-    """In seconds. What happens while a stream is deaf is known after both of these and a look: 14 s, or 17 s where a
-    dozen are quiet at once and their looks wait for each other.
+    """Times in seconds. A deaf stream is detected after both of these and a probe: 14 s, or 17 s if a dozen streams are
+    silent at once and their probes wait for each other.
     """
 
     quiet: float = 10.0
-    """Silence after which we look, and between two looks: ten streams that are quiet cost one call a second, which the
-    audit log of an API server may hold.
+    """Silence before a probe, and the interval between two probes. Ten silent streams cost one call per second, which
+    the audit log of an API server may record.
     """
     grace: float = 3.0
-    """What a look saw must have come over the stream, too: API servers learn of a write within milliseconds, and within
-    a second or two when they are busy.
+    """Time in which the stream must deliver the events that a probe saw. API servers learn of a write within
+    milliseconds, and within a second or two when they are busy.
     """
 
 
 UNGUARDED: Final = Pace(quiet=float("inf"))
-"""Nobody looks: of a kind by which nothing is decided the missing bookmark tells soon enough."""
+"""No probes: for a kind that scheduling does not depend on, a missing bookmark is noticed soon enough."""
 
 
 class WatchProbe:
-    """Beside one stream. It is told what comes (`heard`), and `keep` ends when the stream turns out to be deaf."""
+    """Probes one stream. `heard` records its events, and `keep` ends when the stream turns out to be deaf."""
 
     def __init__(
         self, client: Client, resource: Resource[Any], version: Callable[[], str], pace: Pace
@@ -67,11 +68,11 @@ class WatchProbe:
         self._heard = self._looked = self._clock()
 
     def heard(self) -> None:
-        """Something came."""
+        """Record that bytes arrived on the stream."""
         self._heard = self._clock()
 
     async def keep(self) -> errors.KubeError:
-        """What is wrong with the stream, as soon as it is known."""
+        """The error of the stream, as soon as it is known."""
         while True:
             await asyncio.sleep(self._due() - self._clock())
             async with self._client.spare:
@@ -89,11 +90,11 @@ class WatchProbe:
         return max(self._heard, self._looked) + self._pace.quiet
 
     async def _look(self) -> errors.KubeError | None:
-        """What would be wrong with a stream that brings nothing of this; None for nothing that is known."""
+        """The error of a stream that did not deliver what this probe saw; None if the probe saw nothing."""
         try:
             if await happened(self._client, self._resource, self._version()):
                 return errors.Deaf(
-                    f"WATCH {self._resource.path}", "what happened was not heard on the stream"
+                    f"WATCH {self._resource.path}", "the stream did not deliver a recent event"
                 )
         except errors.Gone as error:
             return error
@@ -104,7 +105,7 @@ class WatchProbe:
 
 @asynccontextmanager
 async def kept(probe: WatchProbe) -> AsyncIterator[None]:
-    """Keep it while the body reads the stream; what it finds ends the body, and is raised."""
+    """Run the probe while the body reads the stream. An error that it finds ends the body and is raised."""
     limit = asyncio.timeout(None)
 
     def end(_: object) -> None:
@@ -129,7 +130,7 @@ async def kept(probe: WatchProbe) -> AsyncIterator[None]:
 
 
 async def happened(client: Client, resource: Resource[Any], version: str) -> bool:
-    """Whether anything of this kind happened after this version. Raises a KubeError when that is not to be learned."""
+    """Whether an event of this kind happened after this version. Raises a KubeError if that is unknown."""
     params = {**resource.selectors, "watch": "1", "resourceVersion": version, "timeoutSeconds": str(LOOK)}
     lines = Lines()
     async with client.stream(resource.path, params, inactivity=LOOK_LIMIT) as chunks:
@@ -140,7 +141,7 @@ async def happened(client: Client, resource: Resource[Any], version: str) -> boo
 
 
 def tells(resource: Resource[Any], line: bytes) -> bool:
-    """Whether this line of a look says that something happened. Raises what an ERROR says."""
+    """Whether this line of a probe is an event. Raises the error of an ERROR event."""
     event = read_event(line)
     if isinstance(event, Malformed):
         return False

@@ -1,13 +1,13 @@
-"""The memory: what is bound, held and waiting, and the life of every gang.
+"""The memory of the scheduler: what is bound, held and waiting, and the lifecycle of every gang.
 
-Lives here: state that outlasts a call. Facts change it through `Ledger.take(events, now)` alone, and `Ledger.settle(now)`
-gives the effects that the change calls for. The engine also notes its verdicts, by calls.
-Never here: I/O, a clock (`now` is an argument), the choice of a node (that is placement's).
+Lives here: state that outlasts a call. Facts change it through `Ledger.take(events, now)` only, and
+`Ledger.settle(now)` returns the resulting effects. The engine also records its verdicts, by calls.
+Never here: I/O, a clock (`now` is an argument), the choice of a node (placement).
 Imports model only; the engine calls it.
 
-Every rule is level-triggered: after any event the gangs it touched are looked at whole, and what should be
-true of them is compared with what is; people are told of a gang of which only the verdict is another. A lost, doubled
-or late event therefore costs time, never truth.
+Every rule is level-triggered. After any event, each affected gang is examined as a whole, and its desired state is
+compared with its actual state. If only its verdict changed, only its messages are updated. So a lost, duplicate or late
+event costs time, but never correctness.
 """
 
 from scheduler.ledger.ledger import Ledger

@@ -1,6 +1,7 @@
-"""Each try waits twice as long as the one before, up to a limit.
+"""Exponential backoff: each retry waits twice as long as the last, up to a limit.
 
-Lives here: how soon a failed effect is done again, and how a gang that was tried in vain backs off. Never here: why a try was in vain.
+Lives here: when a failed effect is retried, and how a gang backs off after a failed attempt. Never here: why an attempt
+failed.
 """
 
 from collections.abc import Mapping
@@ -17,20 +18,19 @@ RETRY_AFTER: Final[Mapping[FailureKind, float]] = {
     FailureKind.BUDGET: 5.0,
     FailureKind.FORBIDDEN: 3.0,
 }
-"""Seconds until an effect that failed for this is done again. A disruption budget changes slowly; an API server
-that refuses may still be reading the policies that allow us what we do.
-"""
+"""Seconds until an effect that failed this way is retried. A disruption budget changes slowly, and an API server that
+forbids a write may still be loading the policies that allow it."""
 
 
 def begin(record: GangRecord, policy: Policy, now: float) -> None:
-    """The gang is not planned for a while, twice as long with every try."""
+    """Delay the gang's next attempt, twice as long each time."""
     record.backoff.not_before = now + doubled(policy.backoff, record.backoff.tries, policy.backoff_limit)
     record.backoff.tries += 1
     record.verdict.wait_until_cleared(Wait(Reason.BACKING_OFF))
 
 
 def note(record: GangRecord, now: float) -> None:
-    """That it backs off is why it waits, also where it was restarted rather than late; and no longer than it does."""
+    """Report the backoff as the reason for waiting while it lasts, also after a restart of the gang."""
     if record.verdict.decision is None and record.backoff.not_before > now:
         record.verdict.wait_until_cleared(Wait(Reason.BACKING_OFF))
     elif record.verdict.decision == Wait(Reason.BACKING_OFF) and record.backoff.not_before <= now:
@@ -38,10 +38,10 @@ def note(record: GangRecord, now: float) -> None:
 
 
 def wait_until(record: GangRecord, at: float) -> None:
-    """The gang is not planned before, whatever else it waits for."""
+    """Don't plan the gang before this time."""
     record.backoff.not_before = max(record.backoff.not_before, at)
 
 
 def reset(record: GangRecord) -> None:
-    """A try came true: the next one in vain is a first one."""
+    """An attempt succeeded: the next failure counts as the first one."""
     record.backoff.tries, record.backoff.not_before = 0, float("-inf")

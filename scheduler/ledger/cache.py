@@ -1,8 +1,8 @@
-"""What is known of the cluster and of every gang, and the few ways in which it changes. Data alone: it knows no rule.
+"""The state of the cluster and of every gang, with its basic operations. Data only: it contains no rules.
 
-Lives here: the parts, and what has to change in several of them at once (a seat held, a pod forgotten). Never here: when
-(the rules above take a `Cache`), or in which order events are taken in (`ledger`). kube-scheduler and Kueue call it a
-cache too.
+Lives here: the parts, and changes that affect several of them at once (a seat held, a pod removed). Never here: when to
+make them (the rules take a `Cache`), or the order of events (`ledger`). kube-scheduler and Kueue call this a cache,
+too.
 """
 
 from collections import Counter
@@ -39,7 +39,7 @@ class Cache:
         self.registry = Registry()
         self._gang_counts = GangCounts()
         self._uncounted: set[GangKey] = set()
-        """Gangs that may have changed, have come or be gone since they were counted last."""
+        """Gangs that may have changed, appeared or disappeared since the last count."""
         self.groups: dict[tuple[str, GangKey], Group] = {}
         self.owners: dict[str, OwnerTraits] = {}
         self.quotas = Quotas()
@@ -49,7 +49,7 @@ class Cache:
         self.synced = False
         self.acting = False
         self.blind = False
-        """What we know may be the past."""
+        """The cache may be stale."""
         self.pending = PendingQueue(ByArrival() if turns is None else turns(self))
         self.share_usage = ShareUsage(policy.shares)
         self.runtimes = Runtimes()
@@ -60,19 +60,19 @@ class Cache:
         self.migrations = Migrations()
         self.member_conditions = MemberConditions()
         self.suspendable: dict[GangKey, GangRecord] = {}
-        """Gangs with a seat that would be suspended if they had to give way."""
+        """Gangs with a seat that a preemption would suspend."""
         self.looks = 0
-        """Grows whenever any gang is looked at, or is gone: what was made of all of them before may be stale."""
+        """Grows whenever any gang is reconciled or deleted: results computed from all gangs before may be stale."""
         self.freeing: dict[GangKey, Plan] = {}
-        """Plans that wait for victims to leave, by the gang that gets the room."""
+        """Plans that wait for victims to terminate, by the preempting gang."""
         self.deleted: dict[Uid, Pod] = {}
-        """Bound pods that are on their way out, ours and others'."""
+        """Bound pods that are terminating, of any scheduler."""
         self.lowest = self.highest = 0
-        """No pod that we have ever seen had a lower priority, and none of ours a higher one: strangers ask for nothing."""
+        """The lowest priority of any pod seen, and the highest of any managed pod. Foreign pods don't preempt here."""
         self.victims_version = 0
-        """Changes when there may be another pod that could be asked to leave."""
+        """Changes when another pod may have become a candidate for preemption."""
         self.freeing_seen_at = -1
-        """The room version when the gangs that others leave for were looked at last."""
+        """The room version when gangs with freeing plans were last reconciled."""
         self._nominated: dict[Uid, tuple[str, int, Demand]] = {}
         self._holding: dict[Uid, str] = {}
         self._dirty: dict[GangKey, None] = {}
@@ -81,7 +81,7 @@ class Cache:
         self._effects: list[Effect] = []
 
     def mark(self, key: GangKey, *, spec_too: bool = False) -> None:
-        """Look at this gang when the events have been taken in; spec_too: also at what it says of itself."""
+        """Reconcile this gang in the next `settle`.  spec_too: also resolve its spec again."""
         record = self.registry.gangs.get(key)
         if record is not None:
             self._dirty[key] = None
@@ -92,14 +92,14 @@ class Cache:
                 record.spec = None
 
     def mark_told(self, key: GangKey) -> None:
-        """Tell people of this gang what it was told meanwhile; nothing else about it has changed."""
+        """Report the gang's latest verdict. Nothing else about it has changed."""
         self._untold[key] = None
         self._uncounted.add(key)
 
     def snapshot(self, but: Container[Uid] = ()) -> Snapshot:
-        """One picture of the cluster now: bound, held and foreign pods are off its free room.
+        """A snapshot of the cluster now. Free capacity excludes bound, held and foreign pods.
 
-        but: pods whose own nomination is left out: room that kube-scheduler keeps for a pod is no obstacle to it.
+        but: pods whose own nomination is left out, because it is no obstacle to them.
         """
         rows = [row for uid, row in self._nominated.items() if uid not in but]
         return self.nodes.snapshot(sorted(rows, key=lambda row: row[:2]))
@@ -108,7 +108,7 @@ class Cache:
         return not self._nominated.keys().isdisjoint(uids)
 
     def is_idle(self, record: GangRecord, now: float) -> bool:
-        """Nothing is under way for this gang, so its members could be given seats."""
+        """No plan is in progress for this gang, so its members could be placed."""
         idle = record.plan is None or record.plan.step is Step.DONE
         return idle and self.ready and record.backoff.not_before <= now
 
@@ -117,15 +117,15 @@ class Cache:
         return Counter(self._counted().cases)
 
     def demands(self) -> Counter[Demand]:
-        """Members of gangs, ended ones too, by what they need."""
+        """Members of gangs by demand, including ended ones."""
         return Counter(self._counted().demands)
 
     def wanted(self) -> Mapping[str, Mapping[str, int]]:
-        """By namespace and resource, what gangs want that wait."""
+        """By namespace and resource, the requests of waiting gangs."""
         return self._counted().wanted
 
     def oldest_wait(self, now: float) -> float:
-        """Seconds that the gang that waits longest has waited; 0 when none waits."""
+        """Seconds that the longest-waiting gang has waited; 0 if none waits."""
         since = self._counted().oldest()
         return 0.0 if since is None else now - since
 
@@ -135,23 +135,23 @@ class Cache:
         return self._gang_counts
 
     def note_victim(self, priority: int) -> None:
-        """A pod of this priority has its place, or may leave it, from now on. At our highest it gives way to hardly any."""
+        """A pod of this priority got or may lose its node. At the highest priority almost nothing can preempt it."""
         if priority < self.highest or self.share_usage.shares or self.policy.order is Order.LAS:
             self.victims_version += 1
 
     def do(self, effects: Iterable[Effect]) -> None:
-        """These are to be done, after those before them."""
+        """Append these effects."""
         self._effects += effects
 
     def held_on(self, name: str) -> list[Uid]:
-        """Pods for which a seat on this node is held."""
+        """Pods that hold a seat on this node."""
         return [uid for uid, node in self._holding.items() if node == name]
 
     def holds(self) -> int:
         return len(self._holding)
 
     def nominated(self, pod: Pod, *, counts: bool) -> None:
-        """Whether kube-scheduler keeps room for this pod of which no hold of ours tells."""
+        """Record whether kube-scheduler reserves resources for this pod's nomination, without a hold here."""
         before = self._nominated.pop(pod.uid, None)
         if counts and pod.nominated and pod.node is None and not pod.phase.ended:
             self._nominated[pod.uid] = (pod.nominated, pod.priority, pod.demand)
@@ -161,7 +161,7 @@ class Cache:
                 self.nodes.grew()
 
     def unknown(self, uid: Uid) -> None:
-        """Nothing of this pod uses room any more."""
+        """Remove everything that this pod uses."""
         self.nodes.take(uid)
         self.share_usage.take(uid)
         self.deleted.pop(uid, None)
@@ -181,12 +181,12 @@ class Cache:
         self.occupy(member.pod, hold.node)
 
     def occupy(self, pod: Pod, node: str) -> None:
-        """A pod of ours uses room here, bound or with a seat held."""
+        """A managed pod uses resources here, bound or with a held seat."""
         self.nodes.put(pod.uid, node, pod.demand)
         self.share_usage.put(pod.uid, pod.key.namespace, pod.demand)
 
     def release(self, member: Member) -> None:
-        """The seat is bound, or given up."""
+        """End the hold: the pod is bound, or gives up its seat."""
         member.hold = None
         self._holding.pop(member.pod.uid, None)
         if not member.bound:
@@ -195,16 +195,16 @@ class Cache:
 
     @property
     def ready(self) -> bool:
-        """We know the cluster as it is now, and this replica acts."""
+        """The cache is current and this replica is active."""
         return self.synced and self.acting and not self.blind
 
     def wake(self, key: GangKey, at: float) -> None:
-        """Look at this gang then at the latest."""
+        """Reconcile this gang at this time at the latest."""
         if at < self._wake.at(key):
             self._wake.set(key, at)
 
     def drop(self, key: GangKey) -> None:
-        """A gang without pods leaves nothing behind."""
+        """Remove all traces of a gang without pods."""
         self._uncounted.add(key)
         self.suspendable.pop(key, None)
         self.member_conditions.forget(key)
@@ -214,7 +214,7 @@ class Cache:
         self.pending.strike(key)
 
     def pods(self) -> Iterator[Pod]:
-        """All that are known, of ours first."""
+        """All known pods, managed ones first."""
         for record in self.registry.gangs.values():
             for member in record.members.values():
                 yield member.pod

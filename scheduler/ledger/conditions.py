@@ -1,7 +1,7 @@
-"""What people are told of a gang, and how often.
+"""The messages about a gang, and how often they are repeated.
 
-One notice goes to one member and to its owner. The same reason is repeated when its numbers change, at most
-once in `announce_every` seconds; unchanged it is repeated at twice the distance each time, up to five minutes.
+A message goes to one member and to its owner. It is repeated when its numbers change, at most once in `announce_every`
+seconds. If unchanged, the interval doubles each time, up to 5 minutes.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,19 +19,19 @@ from scheduler.model.workload import GangKey, OwnerTraits, Phase
 
 LONGEST = 300.0
 NAMED = 3
-"""Members of one gang of which people are told by name at a time."""
+"""Members of one gang that a message names."""
 
 PATIENCE = 2.0
-"""Seconds that a gang may lack members or room before people are told: most gangs need less."""
+"""Seconds that a gang may miss members or capacity before it is reported: most gangs need less."""
 
 Words: TypeAlias = tuple[Reason, str] | None
-"""A reason with its sentence."""
+"""A reason with its message."""
 
 _WAITING = {State.GATHERING, State.WAITING, State.FREEING, State.REFUSED}
 
 
 def reason(record: GangRecord) -> Reason:
-    """Why the gang is where it is."""
+    """The reason for the gang's current state."""
     if isinstance(record.spec, Refuse):
         return record.spec.reason
     if isinstance(record.spec, Reason):
@@ -52,7 +52,7 @@ def reason(record: GangRecord) -> Reason:
 
 
 def words(record: GangRecord) -> Words:
-    """Why it waits, and the sentence for it; None: it does not wait."""
+    """Why it waits, with the message; None if it does not wait."""
     if record.state not in _WAITING:
         return None
     why = reason(record)
@@ -67,7 +67,7 @@ def due(
     quotas: Quotas,
     now: float,
 ) -> Iterator[Effect]:
-    """What is to be said now.  said: its `words`."""
+    """What to report now.  said: its `words`."""
     yield from _mishaps(record, policy, now)
     yield from _aside(record, policy, now)
     if record.state in QUORUM_BOUND:
@@ -93,12 +93,12 @@ def due(
 
 
 def note_mishaps(record: GangRecord, why: Reason, befell: Iterable[Mishap], action: str = "") -> None:
-    """Members were lost, did not start …, and what is done: to be told as soon as it may be."""
+    """Record what happened to members and the reaction, to be reported as soon as permitted."""
     record.untold.setdefault(why, {}).setdefault(action, []).extend(befell)
 
 
 def _mishaps(record: GangRecord, policy: Policy, now: float) -> Iterator[Announce]:
-    """Of each reason all that is unsaid, in one notice on the first that it befell."""
+    """For each reason, one message with everything unreported, on the first affected member."""
     for why in [why for why in record.untold if now >= _may_say(record, why, policy)]:
         untold = record.untold.pop(why)
         head = f"{TEXT[why]}: " if why is Reason.NOT_STARTED else ""
@@ -109,7 +109,7 @@ def _mishaps(record: GangRecord, policy: Policy, now: float) -> Iterator[Announc
 
 
 def _sentence(befell: list[Mishap], action: str) -> str:
-    """What befell the first few, how many they are, and what is done."""
+    """What happened to the first few members, their number, and the reaction."""
     text = ", ".join(own.text for own in befell[:NAMED])
     count = f"{len(befell)} members: " if len(befell) > 1 else ""
     more = f" and {len(befell) - NAMED} more" if len(befell) > NAMED else ""
@@ -117,7 +117,7 @@ def _sentence(befell: list[Mishap], action: str) -> str:
 
 
 def _aside(record: GangRecord, policy: Policy, now: float) -> Iterator[Effect]:
-    """Why members do not count, on the first of each kind: the gang itself may be well."""
+    """Why members don't count, on the first of each kind. The gang itself may be fine."""
     for (why, text), speaker in _speakers_aside(record).items():
         if _speak(record, why, text, policy, now):
             yield _announce(record, why, text, now, seated=False, speaker=speaker)
@@ -133,7 +133,7 @@ def _speakers_aside(record: GangRecord) -> dict[Aside, Member]:
 
 
 def _late(record: GangRecord, policy: Policy, now: float) -> Iterator[Effect]:
-    """What is overlooked of a gang that has its seats: once a field, for it may be written at every checkpoint."""
+    """Ignored settings of a gang that has its seats, once per field: they may be rewritten at every checkpoint."""
     unsaid = _unsaid(record)
     if unsaid and record.live() and now >= _may_say(record, Reason.IGNORED_FIELD, policy):
         text = "; ".join(own.text for own in unsaid)
@@ -156,7 +156,7 @@ def _may_say(record: GangRecord, why: Reason, policy: Policy) -> float:
 
 
 def next_due(record: GangRecord, said: Words, policy: Policy, now: float) -> float:
-    """When something unsaid may be said, if nothing else happens.  said: its `words`."""
+    """When something unreported may be reported, if nothing else happens.  said: its `words`."""
     free = list(record.untold)
     if record.state in QUORUM_BOUND:
         free += [Reason.SEATED] if record.told_waiting else []
@@ -175,7 +175,7 @@ def _again(record: GangRecord, why: Reason, message: str, policy: Policy) -> flo
 
 
 def _speaker(record: GangRecord) -> Member:
-    """The member on which people are told: who bears the condition already, or else the eldest."""
+    """The member for messages: one that already has the condition, otherwise the oldest."""
     return min(record.live(), key=_speaks_first)
 
 
@@ -184,7 +184,7 @@ def _speaks_first(member: Member) -> tuple[bool, tuple[float, str]]:
 
 
 def sentence(record: GangRecord, why: Reason) -> str:
-    """The reason as a sentence, with the numbers that a person needs."""
+    """The reason as a message, with its figures."""
     if isinstance(record.spec, Refuse):
         refused = record.spec
         return f"{TEXT[why]}: {refused.field}: {refused.value!r}: {refused.remedy}"
@@ -200,7 +200,7 @@ def sentence(record: GangRecord, why: Reason) -> str:
     if isinstance(verdict, Refuse):
         return f"{TEXT[why]}: {verdict.field}: {verdict.value!r}: {verdict.remedy}"
     if why is Reason.WAITING_FOR_PREEMPTION and record.plan is not None and record.plan.victims:
-        return f"{TEXT[why]}: {len(record.plan.victims)} pods remain{_failed(record)}"
+        return f"{TEXT[why]}: pods remaining: {len(record.plan.victims)}{_failed(record)}"
     if isinstance(verdict, Wait) and verdict.ceiling is not None:
         return f"{TEXT[why]}: {verdict.ceiling}"
     if isinstance(verdict, Wait) and verdict.behind is not None:
@@ -210,54 +210,52 @@ def sentence(record: GangRecord, why: Reason) -> str:
 
 
 def _refused(record: GangRecord) -> str:
-    """What kube-scheduler says of the first member that it refuses by rules that the planner does not model."""
+    """kube-scheduler's message for the first member that it rejects by rules that the planner does not model."""
     said = ((m.pod.key.name, m.pod.pending) for m in sorted(record.live(), key=arrival))
     if not record.unmodeled:
         return ""
     name, words = next(((name, own.message) for name, own in said if own and own.message), ("", ""))
-    return f"; kube-scheduler on {name}: {words}" if words else ""
+    return f"; kube-scheduler reports for {name}: {words}" if words else ""
 
 
 def _lets_pass(record: GangRecord, first: GangKey) -> str:
-    """The names of another namespace's gangs are not told."""
-    ahead = first.name if first.namespace == record.key.namespace else "a gang of another namespace"
+    """Names of gangs in another namespace are not disclosed."""
+    ahead = first.name if first.namespace == record.key.namespace else "a gang in another namespace"
     rules = ", ".join(sorted({rule for member in record.live() for rule in member.pod.unmodeled}))
     return f"{ahead} is still starting; gangs with {rules} start one at a time"
 
 
 _WRITTEN = frozenset({Reason.BACKING_OFF, Reason.SEATED})
-"""Reasons of gangs whose members are written, or could not be."""
+"""Reasons during which members are written, or could not be."""
 
 
 def _failed(record: GangRecord) -> str:
-    """What keeps us from letting its members go: the policies of a cluster may refuse what we write."""
-    return f"; the last write for it failed: {record.failed.text}" if record.failed is not None else ""
+    """The error that keeps its members gated, for example an admission policy that denies Gangwright's write."""
+    return f"; the last write for the gang failed: {record.failed.text}" if record.failed is not None else ""
 
 
 def _held_for(record: GangRecord, verdict: Wait | None, why: Reason) -> str:
-    """For which gang room is held; what another namespace calls its own is not for everyone to read."""
+    """The gang that the free capacity is reserved for. Names of gangs in another namespace are not disclosed."""
     holder = verdict.held_for if why is Reason.CAPACITY_RESERVED and verdict is not None else None
     if holder is None:
         return ""
     name = "a single pod" if gang_spec.is_gang_of_one(holder) else str(holder)
     if holder.namespace != record.key.namespace:
-        name = "a gang of another namespace"
+        name = "a gang in another namespace"
     return f"; the remaining free capacity is reserved for {name}"
 
 
 def _lacks(record: GangRecord, verdict: Wait | Refuse | None, joined: str) -> str:
-    """What is short, and why some nodes that may have room are not given to this gang.
+    """The shortfall, and how long nodes stay excluded for this gang.
 
-    The whole span of a bar is told, not what is left of it: a text that changes all the time is told all the time.
+    The message has the full span, not the remainder: a text that always changes is always repeated.
     """
     if not isinstance(verdict, Wait) or verdict.shortfall is None:
         return ""
-    count = verdict.shortfall.blocked.get("excluded", 0)
-    if not count:
+    if not verdict.shortfall.blocked.get("excluded", 0):
         return f"{joined}{verdict.shortfall}"
     span = max((record.pinning.barred[node][1] for node in record.pinning.barred_nodes), default=0.0)
-    nodes = "1 node is" if count == 1 else f"{count} nodes are"
-    return f"{joined}{verdict.shortfall}; {nodes} excluded for {span:g} s after failed placements"
+    return f"{joined}{verdict.shortfall}; a failed placement excludes its node for {span:g} s"
 
 
 def _bound(record: GangRecord, spec: Spec) -> int:
@@ -274,14 +272,15 @@ def _succeeded(member: Member) -> bool:
 
 
 def _of_quorum(spec: Spec, members: Iterable[Member]) -> int:
-    """How many of these the quorum counts: of each role no more than it needs, and none above it."""
+    """How many of these members count for the quorum: at most its minimum per role, and no surplus."""
     return spec.total - quorum.QuorumCount(spec, members).left
 
 
 def _held_back(record: GangRecord) -> str:
-    """Pods that exist, and that others still keep at gates of their own."""
+    """Pods that exist but have scheduling gates of another controller."""
     count = sum(m.pod.held_back and not m.bound for m in record.live())
-    return f"; {count} members have scheduling gates of another controller" if count else ""
+    members = "1 member has" if count == 1 else f"{count} members have"
+    return f"; {members} scheduling gates of another controller" if count else ""
 
 
 def _speak(record: GangRecord, why: Reason, message: str, policy: Policy, now: float) -> bool:
@@ -309,13 +308,13 @@ _PATIENT = frozenset(
         Reason.NAME_CONFLICT,
     }
 )
-"""Reasons that most gangs pass through for a moment: said only when they last."""
+"""Reasons that most gangs pass through briefly. They are reported only if they last."""
 
 
 def _warnings(
     record: GangRecord, live: Sequence[Member], owners: Mapping[str, OwnerTraits], quotas: Quotas
 ) -> list[str]:
-    """What will not work as asked, in one text: what is overlooked, what the owner or a quota stands in the way of."""
+    """Settings that have no effect as one message: ignored fields, and conflicts with the owner or a quota."""
     eldest = min(live, key=arrival, default=None)
     said = [own.text for own in record.overlooked]
     owner = eldest.pod.owner if eldest else None
@@ -334,11 +333,11 @@ def _announce(
     seated: bool | None,
     speaker: Member | None = None,
 ) -> Announce:
-    """Say it on the speaker. The same words on the same member go on with their series; all else begins one."""
+    """Report it on the speaker. The same message on the same member continues its series; any other starts one."""
     speaker, notice = speaker or _speaker(record), record.notices.get(why)
     pod = speaker.pod
     if notice is None or notice.message != message:
-        notice = Notice(message, now, 0.0)  # it is said this once
+        notice = Notice(message, now, 0.0)  # a one-time message
     if notice.uid != pod.uid:
         notice.since, notice.count, notice.uid = now, 0, pod.uid
     notice.count += 1

@@ -1,7 +1,7 @@
-"""What happened and what is, counted for metrics; and what failed, for the service to log.
+"""Counts of events and states for metrics, and faults for the service to log.
 
-The core does not measure: it counts, and the service reads. A gang is only noted when it is touched, and counted when its
-count is asked for: a reader that asks every other second pays for the gangs that changed meanwhile.
+The core only counts; the service reads. A gang is noted when it changes and counted when a count is read. So a reader
+that polls every other second pays only for the gangs that changed meanwhile.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ from scheduler.model.workload import GangKey
 
 @dataclass(slots=True)
 class Counters:
-    """Counters only ever grow; observations are taken away by the reader."""
+    """Counters only grow. Observations are removed by the reader."""
 
     pins_broken: Counter[str] = field(default_factory=Counter)
     """By cause."""
@@ -28,19 +28,19 @@ class Counters:
     decisions: Counter[str] = field(default_factory=Counter)
     """By reason."""
     victims: Counter[str] = field(default_factory=Counter)
-    """Pods that were asked to give way, by kind of unit."""
+    """Preempted pods, by kind of unit."""
     lost: float = 0.0
     """Device-seconds of work that they had not saved."""
     refusals: Counter[str] = field(default_factory=Counter)
-    """Requests to leave that the API server refused, by kind of failure."""
+    """Preemptions that the API server rejected, by kind of failure."""
     waits: list[float] = field(default_factory=list)
-    """Seconds from a gang's quorum being there to its being bound."""
+    """Seconds from the completion of a gang's quorum to its bind."""
     placements: list[Quality] = field(default_factory=list)
     starts: list[tuple[GangKey, float]] = field(default_factory=list)
-    """Gangs whose quorum is bound, with when."""
+    """Gangs with a bound quorum, and the time of its bind."""
 
     def preempted(self, preempt: Preempt) -> None:
-        """These were asked to leave."""
+        """These victims were preempted."""
         for unit in preempt.victims:
             self.victims[unit.kind.name.lower()] += len(unit.uids)
             self.lost += unit.lost
@@ -61,29 +61,29 @@ class Entry(NamedTuple):
     case: Case
     demands: tuple[tuple[Demand, int], ...]
     since: float | None
-    """Since when it waits; None: it does not."""
+    """Since when it waits; None if it does not."""
     wants: tuple[tuple[Demand, int], ...] = ()
-    """What its members ask for that have no seat, while its whole quorum waits."""
+    """Requests of its members without a seat, while its whole quorum waits."""
 
 
 @dataclass(slots=True)
 class GangCounts:
-    """Every gang counted once."""
+    """Every gang, counted once."""
 
     cases: Counter[Case] = field(default_factory=Counter)
     demands: Counter[Demand] = field(default_factory=Counter)
-    """Members by what they need."""
+    """Members by demand."""
     wanted: dict[str, Counter[str]] = field(default_factory=dict)
-    """By namespace and resource, what gangs want that wait."""
+    """By namespace and resource, the requests of waiting gangs."""
     _entries: dict[GangKey, Entry] = field(default_factory=dict)
     _since: dict[GangKey, float] = field(default_factory=dict)
 
     def oldest(self) -> float | None:
-        """Since when the gang waits that waits longest; None: none waits."""
+        """Since when the longest-waiting gang waits; None if none waits."""
         return min(self._since.values(), default=None)
 
     def refresh(self, gangs: Mapping[GangKey, GangRecord], keys: Iterable[GangKey]) -> None:
-        """Count these again: they may have changed, have come or be gone."""
+        """Count these again: they may have changed, appeared or disappeared."""
         for key in keys:
             record = gangs.get(key)
             own = entry(record) if record is not None else None
@@ -137,7 +137,9 @@ def _amounts(wants: Iterable[tuple[Demand, int]]) -> Counter[str]:
 
 
 def _demands(members: Collection[Member]) -> tuple[tuple[Demand, int], ...]:
-    """Each demand with its members. Most share one, and that two are one is told faster than that they are equal."""
+    """Each demand with its number of members. Most members share one object, and identity is faster to test than
+    equality.
+    """
     if len(members) == 1:
         (member,) = members
         return ((member.pod.demand, 1),)
@@ -152,17 +154,17 @@ def _demands(members: Collection[Member]) -> tuple[tuple[Demand, int], ...]:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A step failed on this gang; None: on an object of no gang that is known."""
+    """A step failed on this gang, or on an object without a known gang (None)."""
 
     gang: GangKey | None
     error: Exception
     again: bool
-    """One failed on this gang not long before."""
+    """An earlier step failed on this gang recently."""
 
 
 @dataclass(slots=True)
 class Faults:
-    """What went wrong, for the service to log."""
+    """Failures for the service to log."""
 
     total: int = 0
     _untold: list[Fault] = field(default_factory=list)
@@ -173,6 +175,6 @@ class Faults:
         self._untold.append(fault)
 
     def drain(self) -> list[Fault]:
-        """What was noted since."""
+        """The failures since the last call."""
         untold, self._untold = self._untold, []
         return untold

@@ -1,6 +1,6 @@
-"""When the quorum of a gang must be bound, and what follows where it is not: the gang is rolled back, and backs off.
+"""The time limit for binding a gang's quorum. A gang that misses it is rolled back and backs off.
 
-Lives here: the clock of one try. Never here: the members that were lost of a gang that was whole (healing).
+Lives here: the clock of one attempt. Never here: lost members of a gang that was complete (healing).
 """
 
 from scheduler.ledger import backoff, pins, plans, quorum
@@ -22,12 +22,12 @@ _NO_ROOM = frozenset(
 
 
 def enforce(cache: Cache, record: GangRecord, spec: Spec | None, now: float) -> list[Effect]:
-    """The quorum was let go and must be bound before its deadline, or the gang is rolled back.
+    """Roll the gang back if its ungated quorum was not bound in time.
 
-    Where it is clear before that nothing will come of it, a gang that can be rolled back is so at once.
+    If it is clear earlier that the attempt fails, a gang that can be rolled back is rolled back at once.
 
-    A gang that was whole once is never taken down for members that it lost: the rest of its quorum waits. It backs off
-    only where none of it runs: members that run stand idle until the others come, so those keep the first claim.
+    A gang that was complete before is never torn down for lost members: the rest of its quorum waits. It backs off only
+    if none of its members run. Running members are idle until the others arrive, so the gang keeps the first claim.
     """
     if record.bind_limit.by is None:
         return []
@@ -43,12 +43,12 @@ def enforce(cache: Cache, record: GangRecord, spec: Spec | None, now: float) -> 
     if early and not roll_back:
         return []
     record.bind_limit.by = None
-    for member in refused:  # where nothing was torn it costs nothing to try the node again
+    for member in refused:  # nothing was bound in part, so a retry of this node costs nothing
         if member.hold is not None:
             pins.bar(record, member.hold.node, cache.policy, now, doubles=facts.bound > 0)
     effects: list[Effect] = []
-    # Bound members go first, and of those the one that carries the plan goes last. Should we die between two evictions, the
-    # next start still reads that the gang was never whole, for as long as a member is bound.
+    # Bound members go first, and the one that carries the plan last. After a crash between two evictions, the next
+    # start still sees that the gang was never complete, as long as a member is bound.
     for member in sorted(record.live(), key=lambda m: 1 + (m.pod.plan is not None) if m.bound else 3):
         remade = roll_back and plans.remakes(member, cache.owners)
         wanted = remade if member.bound else pins.evictable(member)
@@ -65,10 +65,10 @@ def enforce(cache: Cache, record: GangRecord, spec: Spec | None, now: float) -> 
 
 
 def begin(cache: Cache, record: GangRecord, facts: Facts, now: float) -> None:
-    """Seats are held below the quorum for a limited time, counted again when the first member is let go.
+    """Seats below the quorum are held for a limited time, which starts again when the first member is ungated.
 
-    A member that was let go and lost its seat goes on under the same limit: seats given one after the other are one try.
-    For seats that others have to leave first there is none: it begins when they have left.
+    An ungated member that lost its seat continues under the same limit: successive seats are one attempt.
+    For seats that wait for preemption the limit starts when the victims are deleted.
     """
     if facts.quorum and facts.bound >= facts.quorum:
         record.bind_limit.by = None
@@ -86,25 +86,25 @@ def begin(cache: Cache, record: GangRecord, facts: Facts, now: float) -> None:
 
 
 def restart(record: GangRecord) -> None:
-    """The time of this try begins again when it is next looked at."""
+    """Start the clock of this attempt again at the next look."""
     record.bind_limit.by = None
 
 
 def extend(cache: Cache, record: GangRecord, now: float) -> None:
-    """The gang has all of its time from now on, where it has a limit."""
+    """Give the gang its full time from now on, if it has a limit."""
     if record.bind_limit.by is not None:
         record.bind_limit.by = max(record.bind_limit.by, now + time_limit(cache, record))
 
 
 def time_limit(cache: Cache, record: GangRecord) -> float:
-    """Seconds that this gang has for all of its quorum to be bound."""
+    """Seconds for the whole quorum to be bound."""
     wanted = record.spec.wish.timeout if isinstance(record.spec, Spec) else None
     return cache.policy.timeout if wanted is None else wanted
 
 
 def _lacks_room(record: GangRecord, policy: Policy, now: float) -> bool:
-    """It is torn, and the domain that it asks for has had no room for the rest for a while; others may have some for all
-    of it. Not at the first refusal: the room may be on its way, by pods that leave or are asked to.
+    """It is partially bound, and its required domain has had no capacity for the rest for a while. Another domain may
+    fit all of it. Not at the first rejection, because terminating pods may free the capacity.
     """
     wanted, verdict = record.wanted, record.verdict.decision
     lacks = record.partly_bound and not record.was_bound and wanted is not None and wanted.required

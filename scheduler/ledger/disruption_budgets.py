@@ -1,8 +1,7 @@
-"""Disruption budgets, read before victims are chosen: how many pods of each may leave for others now.
+"""Disruption budgets, checked before victims are chosen: how many pods of each may be preempted now.
 
-Lives here: which budget covers a pod, by the rules of the Eviction API, the limits that follow, and when one that lets
-more go is a reason to ask again. Never here: an eviction that the API server refuses all the same, because a budget
-changed meanwhile (preemption).
+Lives here: which budget covers a pod by the rules of the Eviction API, the resulting limits, and when a relaxed budget
+justifies a retry. Never here: evictions that the API server rejects because a budget changed meanwhile (preemption).
 """
 
 from collections import Counter
@@ -16,12 +15,11 @@ from scheduler.model.preemption_units import Limit
 from scheduler.model.workload import Budget, Phase, Pod, Uid, read_labels
 
 EVERY: Final = 5.0
-"""Seconds between two times that gangs are asked about again because of budgets: a rolling update changes them all the
-time, and each time costs a question for every gang that may preempt.
-"""
+"""Seconds between two retries because of budgets. A rolling update changes them all the time, and each retry costs a
+question for every gang that may preempt."""
 
 REMEMBERED: Final = 16_384
-"""Sets of labels of one namespace of which it is known which budgets cover them, at most."""
+"""Maximum cached label sets per namespace with the budgets that cover them."""
 
 
 @dataclass(slots=True)
@@ -29,13 +27,14 @@ class Budgets:
     """The budgets of every namespace."""
 
     eased: dict[str, dict[tuple[Requirement, ...] | None, Budget]] = field(default_factory=dict)
-    """Budgets as they were, which may let pods go now that they kept then, by namespace and selector."""
+    """Previous versions of relaxed budgets, by namespace and selector. Their pods may be evictable now.
+    """
     _by_namespace: dict[str, dict[str, Budget]] = field(default_factory=dict)
     _covers: "dict[str, _Cover]" = field(default_factory=dict)
     _again: float = float("-inf")
 
     def seen(self, budget: Budget, *, heed: bool = True) -> None:
-        """Take in a budget as it is now.  heed: some gang may have been told to wait because of it as it was."""
+        """Add or update a budget.  heed: some gang may wait because of its previous version."""
         own = self._by_namespace.setdefault(budget.namespace, {})
         before, own[budget.name] = own.get(budget.name), budget
         if before is None or before.selector != budget.selector:
@@ -44,7 +43,7 @@ class Budgets:
             self._ease(before, heed=heed)
 
     def gone(self, namespace: str, name: str, *, heed: bool = True) -> None:
-        """A budget is no more: what it kept may leave."""
+        """A budget was deleted: its pods may be evicted."""
         own = self._by_namespace.get(namespace, {})
         before = own.pop(name, None)
         self._covers.pop(namespace, None)
@@ -61,19 +60,19 @@ class Budgets:
         return bool(self._by_namespace)
 
     def next_due(self) -> float:
-        """When budgets that let more go are looked at; infinity: there are none."""
+        """When relaxed budgets are evaluated; infinity if there are none."""
         return self._again if self.eased else float("inf")
 
     def let_go(self, pods: Iterable[Pod], now: float, *, waits: bool) -> int | None:
-        """The lowest priority of pods that may leave by now, where a gang waits that might take one of them.
+        """The lowest priority of pods that became evictable, if a gang waits that might preempt one of them.
 
-        At most once in EVERY seconds, however many budgets change: one pass over all pods.
+        At most once in EVERY seconds, however many budgets change: it takes one pass over all pods.
         """
         if not self.eased or now < self._again:
             return None
         eased, self.eased = self.eased, {}
         if not waits:
-            return None  # a gang that comes is asked about anyhow
+            return None  # a new gang is planned anyway
         self._again = now + EVERY
         covers = {namespace: _Cover(own.values()) for namespace, own in eased.items()}
         stand = (pod for pod in pods if pod.key.namespace in covers and _is_kept(pod))
@@ -82,15 +81,15 @@ class Budgets:
         )
 
     def limits(self, pods: Iterable[Pod], going: Iterable[Pod]) -> tuple[Limit, ...]:
-        """How many of these pods may be evicted together; only limits that they could pass.
+        """How many of these pods may be evicted together; only limits that they could exceed.
 
-        going: pods that will be evicted for others and that no budget has counted yet.
+        going: pods that are being preempted and that no budget has counted yet.
         """
         uses: dict[tuple[str, str], dict[Uid, float]] = {}
         kept: dict[Uid, float] = {}
         for pod in pods:
             own = self._over(pod)
-            if len(own) > 1:  # the Eviction API refuses a pod with two budgets, whatever these allow
+            if len(own) > 1:  # the Eviction API rejects a pod with two budgets, whatever these allow
                 kept[pod.uid] = 1.0
             elif own:
                 uses.setdefault((pod.key.namespace, own[0]), {})[pod.uid] = 1.0
@@ -104,7 +103,7 @@ class Budgets:
         return tuple(found)
 
     def _over(self, pod: Pod) -> tuple[str, ...]:
-        """The budgets that an eviction of this pod asks, two at most: those that cover it, and none before it runs."""
+        """At most two of the budgets that an eviction of this pod involves. Budgets don't apply before a pod runs."""
         namespace = pod.key.namespace
         if pod.phase is Phase.PENDING or namespace not in self._by_namespace:
             return ()
@@ -115,11 +114,11 @@ class Budgets:
 
 
 class _Cover:
-    """Budgets of one namespace, found by the labels of the pods that they cover."""
+    """Budgets of one namespace, indexed by the labels of the pods that they cover."""
 
     def __init__(self, budgets: Iterable[Budget]) -> None:
         self._by_label: dict[tuple[str, str] | None, list[Budget]] = {}
-        """Those that cover no pod without this label; None: those that name no label with its value."""
+        """Budgets that require this label; None: those that require no label with a value."""
         self._known: dict[str, tuple[str, ...]] = {}
         for budget in budgets:
             named = (own for own in budget.selector or () if own.operator is Operator.IN)
@@ -128,7 +127,7 @@ class _Cover:
                 self._by_label.setdefault(label, []).append(budget)
 
     def over(self, text: str) -> tuple[str, ...]:
-        """The names of those that cover a pod of these labels, two at most."""
+        """The names of at most two budgets that cover a pod with these labels."""
         known = self._known.get(text)
         if known is None:
             if len(self._known) >= REMEMBERED:
@@ -143,5 +142,5 @@ class _Cover:
 
 
 def _is_kept(pod: Pod) -> bool:
-    """A budget that covers it keeps it where it is."""
+    """A budget that covers it can prevent its eviction."""
     return pod.node is not None and not (pod.deleting or pod.phase.ended or pod.phase is Phase.PENDING)

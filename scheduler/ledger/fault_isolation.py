@@ -1,7 +1,7 @@
-"""One gang's fault stops no other gang.
+"""A fault in one gang stops no other gang.
 
-Lives here: what follows where a step of ours fails on a gang. It is refused with a reason, counted, and looked at again
-after a while. Never here: the log (the service writes it, traceback and all).
+Lives here: the reaction when a step fails on a gang. The gang is rejected with a reason, counted, and retried later.
+Never here: the log (the service writes it, with traceback).
 """
 
 from collections.abc import Iterator
@@ -18,28 +18,28 @@ from scheduler.model.durations import doubled
 from scheduler.model.workload import GangKey
 
 FIRST: Final = 5.0
-"""Seconds until a gang at which we failed is looked at again: enough for its next change to arrive."""
+"""Seconds until a gang is retried after an internal error: enough for its next change to arrive."""
 
 LONGEST: Final = 300.0
-"""Seconds after which it is looked at again, however often we failed; each time takes twice as long until then."""
+"""Maximum seconds until it is retried. The delay doubles with each failure."""
 
 FAILED: Final = (
-    "gangwright failed on this gang and tries again; please report this, with the traceback in its log"
+    "Gangwright hit an internal error on this gang and retries; report the traceback in its log as a bug"
 )
 
 
 def broke(cache: Cache, key: GangKey | None, error: Exception, now: float) -> None:
-    """A step failed on this gang: until it is looked at again it is out of the queue, and keeps the seats it has.
+    """A step failed on this gang. Until the retry it leaves the queue and keeps its seats.
 
-    Meanwhile it holds up no other gang that goes singly: how it stands is not worked out.
+    Meanwhile it blocks no other serial gang, because its state is unknown.
     """
     record = None if key is None else cache.registry.gangs.get(key)
     if record is not None and now > record.rests_until + LONGEST:
-        record.faults = 0  # it was well for long
+        record.faults = 0  # it was fine for a long time
     cache.faults.note(Fault(key, error, again=record is not None and record.faults > 0))
     if record is None:
         return
-    if record.rests_until <= now:  # else it is told already
+    if record.rests_until <= now:  # otherwise it is reported already
         cache.mark_told(record.key)
         record.rests_until = now + doubled(FIRST, record.faults, LONGEST)
         record.faults += 1
@@ -53,13 +53,13 @@ def broke(cache: Cache, key: GangKey | None, error: Exception, now: float) -> No
 
 
 def is_refused(record: GangRecord) -> bool:
-    """A step failed on it when it was looked at last, or asked about."""
+    """Its last reconciliation or planning failed."""
     return isinstance(record.spec, Refuse) and record.spec.remedy is FAILED
 
 
 @contextmanager
 def guard(cache: Cache, key: GangKey | None, now: float) -> Iterator[None]:
-    """What fails in here is the fault of this gang alone."""
+    """An exception in this block is the fault of this gang only."""
     try:
         yield
     except Exception as error:  # noqa: BLE001 - whatever it was, the others go on
@@ -67,7 +67,7 @@ def guard(cache: Cache, key: GangKey | None, now: float) -> Iterator[None]:
 
 
 def gang_of(cache: Cache, event: ev.Event) -> GangKey | None:
-    """The gang that this event is about, as far as it tells."""
+    """The gang that this event is about, if it is known."""
     match event:
         case ev.EffectDone() | ev.EffectFailed():
             return event.effect.gang

@@ -1,4 +1,4 @@
-"""What is remembered of one gang and of its members. Mutable, and reachable through the ledger alone."""
+"""The record of one gang and of its members. Mutable, and accessible through the ledger only."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -30,16 +30,16 @@ GATED = "SchedulingGated"
 
 @dataclass(slots=True)
 class Hold:
-    """A seat kept for a pod from decision to bind."""
+    """A seat reserved for a pod from decision to bind."""
 
     node: str
     plan: str
     until: float | None = None
-    """Ends by itself then, in the ledger's time; None: ends with the plan, the pod or the pin."""
+    """Expires then, in the ledger's time. None: ends with the plan, the pod or the pin."""
 
 
 class Aside(NamedTuple):
-    """Why a member waits without counting for its gang, and the sentence for people."""
+    """Why a member waits without counting for its gang, with the message."""
 
     reason: Reason
     text: str
@@ -47,54 +47,54 @@ class Aside(NamedTuple):
 
 @dataclass(slots=True)
 class Member:
-    """One pod of a gang. What decides whether it counts is changed by its methods alone, and read off its fields: these
-    are asked of every member for every event.
+    """One pod of a gang. Whether it counts is only changed by methods and read from fields, because it is checked for
+    every member on every event.
     """
 
     pod: Pod
-    """As it was seen last, by `see`."""
+    """As last seen by `see`."""
     hold: Hold | None = None
     aside: Aside | None = None
     """None: it counts. Set by `set_aside`."""
     allowed: Mask | None = None
-    """kube-scheduler's list for this pod, when it asked about it without our gate."""
+    """kube-scheduler's list for this pod, from a Filter call for it without Gangwright's gate."""
     allowed_version: int = -1
     failing_since: float | None = None
-    """Since when, in the ledger's time, kube-scheduler says that it cannot bind the pod."""
+    """Since when, in the ledger's time, kube-scheduler reports that it cannot bind the pod."""
     nominated_at: float = float("-inf")
     tidied_at: float = float("-inf")
-    """When marks of a plan that is no more were last taken off the pod."""
+    """When marks of a dropped plan were last removed from the pod."""
     evicting: Reason | None = None
-    """Why its eviction was asked for. Its seat stays held until it is gone, for a bind may still be under way; unless
-    there never was room for it, because others were to leave first. Set by `set_evicting`."""
+    """Why its eviction was requested. Its seat stays held until it is deleted, because a bind may be in progress. The
+    exception is a seat that never had capacity, because its victims had not left. Set by `set_evicting`."""
     evict_again: float = float("inf")
-    """When the eviction is asked for once more, unless it came true by then."""
+    """When the eviction is requested again, unless it succeeded."""
     pinning: str | None = None
-    """A PATCH that ties it to this node was sent; it may have come true before we see it."""
+    """The node of a pinning PATCH that was sent. It may have succeeded before the watch shows it."""
     starting_since: float | None = None
     """Since when, in the ledger's time, it is bound and does not run."""
     stranded_since: float | None = None
-    """Since when, in the ledger's time, its node is gone."""
+    """Since when, in the ledger's time, its node no longer exists."""
     worked: bool = False
-    """It was seen at its place while its gang was whole: its end is a loss."""
+    """It was bound while its gang was complete, so its end is a loss."""
     lost: bool = False
-    """It was lost, and people were told."""
+    """It was lost, and the loss was reported."""
     unpinnable: bool = False
-    """The API server called our PATCH of this pod invalid: from now on it is nominated."""
+    """The API server rejected the PATCH of this pod as invalid, so it is nominated from now on."""
     telling: Reason | None = None
-    """The last reason that we wrote into its condition, or are about to."""
+    """The last reason that Gangwright wrote into its condition, or is about to write."""
     bound: bool = field(init=False)
-    """It has its node, and has not ended."""
+    """It has a node and has not ended."""
     stays: bool = field(init=False)
-    """Neither ended nor on its way out."""
+    """Neither ended nor terminating."""
     live: bool = field(init=False)
-    """Still to count on: it stays, and is not aside."""
+    """It counts: it stays, and is not set aside."""
 
     def __post_init__(self) -> None:
         self.see(self.pod)
 
     def see(self, pod: Pod) -> None:
-        """Take in its pod as it is now."""
+        """Update its pod."""
         self.pod = pod
         self.bound = pod.node is not None and not pod.phase.ended
         self._count()
@@ -104,7 +104,7 @@ class Member:
         self._count()
 
     def set_evicting(self, reason: Reason | None) -> None:
-        """Its eviction is asked for; None: it is not, or no more."""
+        """Its eviction was requested; None: it was not, or no longer is."""
         self.evicting = reason
         self._count()
 
@@ -114,8 +114,8 @@ class Member:
 
     @property
     def says(self) -> str | None:
-        """The reason in its condition `gangwright.io/Seated`; None: it has none, or one of another run's that says that
-        the gang has its seats.
+        """The reason in its condition `gangwright.io/Seated`. None: no condition, or one from an earlier process which
+        states that the gang has its seats.
         """
         return self.telling or self.pod.told
 
@@ -126,9 +126,7 @@ class Member:
 
     @property
     def tied(self) -> str | None:
-        """The node to which a PATCH of ours tied the pod. What its owner demands of nodes is a demand like any
-        other.
-        """
+        """The node to which Gangwright's PATCH tied the pod. Node requirements of its owner are ordinary demands."""
         seat = self.pod.seat
         if seat is not None and seat.pin and seat.node == self.pod.pinned:
             return seat.node
@@ -136,17 +134,17 @@ class Member:
 
 
 arrival: Final[Callable[[Member], tuple[float, str]]] = attrgetter("pod.created", "pod.key.name")
-"""A member's place among the members, older ones first. Not kept with each: that takes 64 bytes a pod."""
+"""Sort key by age, older members first. Not stored per member: that takes 64 bytes per pod."""
 
 
 def was_tried(pod: Pod) -> bool:
-    """kube-scheduler may bind the pod, and said that it could not: so it has asked about it."""
+    """kube-scheduler may bind the pod and reported that it could not, so it has called the extender about it."""
     waits = not pod.gated and pod.node is None
     return waits and pod.pending is not None and pod.pending.reason != GATED
 
 
 def note_tried(member: Member, now: float) -> bool:
-    """Remember since when kube-scheduler fails to bind a member that has a seat to go to. Whether it fails."""
+    """Record since when kube-scheduler fails to bind a member with a seat. Returns whether it fails."""
     fails = was_tried(member.pod)
     if not fails:
         member.failing_since = None
@@ -157,32 +155,32 @@ def note_tried(member: Member, now: float) -> bool:
 
 @dataclass(slots=True)
 class Victim:
-    """A pod that gives way, as the plan remembers it."""
+    """A pod to preempt, as recorded in the plan."""
 
     key: PodKey
     gang: GangKey
     way: GiveWay
     attained: float
-    """Device-seconds that its gang has had."""
+    """Device-seconds that its gang attained."""
     owner: Owner | None
     node: str | None = None
-    """Of a pod of another scheduler: where it runs."""
+    """For a pod of another scheduler: its node."""
     sends_request: bool = True
-    """It is asked itself; of a Job that is suspended only one pod is."""
+    """It gets a request of its own. For a suspended Job, only one pod does."""
     request_sent: bool = False
     accepted: bool = False
-    """The API server took the request: it is on its way out."""
+    """The API server accepted the request: it is terminating."""
     protected: bool = False
-    """A disruption budget did not allow it."""
+    """A disruption budget prevented the eviction."""
     again: float = float("-inf")
-    """When it is asked, or asked once more."""
+    """When it is requested, or requested again."""
 
 
 class Step(IntEnum):
-    """How far a plan has come. The order is the order of the effects: nothing is undone by a crash between two."""
+    """The progress of a plan. The order is the order of effects, so a crash between two undoes nothing."""
 
     FREE = -1
-    """The pods that give way have not left yet."""
+    """The victims have not left yet."""
     PERSIST = 0
     NOMINATE = 1
     UNGATE = 2
@@ -191,46 +189,46 @@ class Step(IntEnum):
 
 @dataclass(slots=True)
 class Plan:
-    """Seats on their way from decision to the API server."""
+    """Seats between the decision and their writes to the API server."""
 
     name: str
     seats: dict[Uid, str]
     step: Step = Step.PERSIST
     outstanding: dict[Effect, float] = field(default_factory=dict)
-    """Effects without an outcome yet, with the time at which they are done again."""
+    """Effects without an outcome, with the time of their retry."""
     writer: Uid | None = None
-    """The member on which the plan is written."""
+    """The member that carries the written plan."""
     begun: bool = False
-    """Pods were let go by others already: the plan can only go on."""
+    """Earlier effects ungated pods already: the plan can only continue."""
     victims: dict[Uid, Victim] = field(default_factory=dict)
     """Pods that still have to leave."""
     parted: dict[Uid, Victim] = field(default_factory=dict)
-    """Victims that were asked and are gone, before we heard what became of asking."""
+    """Victims that left before the outcome of their request arrived."""
     units: tuple[Unit, ...] = ()
-    """What was asked to leave for it, as it was decided."""
+    """The preempted units, as decided."""
     free_by: float = float("inf")
-    """When the plan is given up, unless all victims are on their way out by then."""
+    """When the plan is abandoned, unless all victims are terminating by then."""
     notified_owners: set[str] = field(default_factory=set)
-    """Uids of owners that were told that pods of theirs give way to it: one event an owner, however many pods."""
+    """Uids of owners that were notified of the preemption: one event per owner, however many pods."""
     spoiled: bool = False
-    """The API server will not have it: to be dropped, and made again in another way."""
+    """The API server rejects it: it must be dropped and replanned differently."""
 
     def victim(self, uid: Uid) -> Victim | None:
-        """This one, where it was to leave and we have not heard yet that it does."""
+        """This victim, if the outcome of its request is still unknown."""
         return self.victims.get(uid) or self.parted.get(uid)
 
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """What a gang's members, and the group object beside them, say of it with one voice."""
+    """What a gang's members and its group object state together."""
 
     quorum: Mapping[str, int]
     wish: Wish = Wish()
     size: int | None = None
     grouped: bool = False
-    """A group object states it."""
+    """Stated by a group object."""
     done: Mapping[str, int] = field(default_factory=dict)
-    """By role: pods that succeeded and are no more, as their Jobs count them."""
+    """By role: succeeded pods that no longer exist, as counted by their Jobs."""
 
     @property
     def total(self) -> int:
@@ -238,12 +236,12 @@ class Spec:
 
     @property
     def of_several(self) -> bool:
-        """Pods of several controllers are one gang."""
+        """Pods of several controllers form this gang."""
         return self.grouped or self.size is not None or set(self.quorum) != {""}
 
     @property
     def undone(self) -> dict[str, int]:
-        """By role, how many members the quorum needs beside those that succeeded and are no more."""
+        """By role, how many members the quorum needs besides succeeded pods that no longer exist."""
         return {role: least - self.done.get(role, 0) for role, least in self.quorum.items()}
 
 
@@ -253,19 +251,19 @@ class GangRecord:
 
     key: GangKey
     number: int = 0
-    """The how-many-eth gang that this process met: it tells two gangs of one name apart. No order goes by it."""
+    """Ordinal of the gang in this process. It distinguishes two gangs of one name and has no effect on order."""
     members: dict[Uid, Member] = field(default_factory=dict)
     spec: Spec | Refuse | Reason | None = None
-    """None: to be worked out again from the members."""
+    """None: must be derived from the members again."""
     jobs: dict[str, str] = field(default_factory=dict)
-    """Owners that have or had members in this run of it, with the role of these: what they completed counts."""
+    """Owners that have or had members in this run, with the role of these: their completions count."""
     finished: dict[str, int] = field(default_factory=dict)
-    """Roles of which no pod was left when we began, with their minimum: they count as done until a pod of theirs comes."""
+    """Roles without pods at startup, with their minimum. They count as done until a pod of theirs appears."""
     turn: Owner | None = None
-    """While pods of several runs have its name: the controller of the run whose turn it is."""
+    """While pods of several runs have its name: the controller of the run that has its turn."""
     plan: Plan | None = None
     seen_by_kube_scheduler: bool = False
-    """kube-scheduler asked about a member without our gate."""
+    """kube-scheduler called the extender about a member without Gangwright's gate."""
     verdict: Verdict = field(default_factory=Verdict)
     health: Health = field(default_factory=Health)
     pinning: Pinning = field(default_factory=Pinning)
@@ -274,53 +272,51 @@ class GangRecord:
     bind_limit: BindLimit = field(default_factory=BindLimit)
     preemption: Preemption = field(default_factory=Preemption)
     account: Account | None = None
-    """None: it was not looked at while a pod of it lived, since it began or ended last."""
+    """None: it was not reconciled with a living pod since it last started or ended."""
     runtime_limit: RuntimeLimit = field(default_factory=RuntimeLimit)
     pulse: int = 0
-    """Grows whenever the gang is looked at: what was made of it before may be stale."""
+    """Grows whenever the gang is reconciled: results derived from it before may be stale."""
     faults: int = 0
-    """Times that a step of ours failed on it, without a long time between two."""
+    """Recent consecutive internal errors on this gang."""
     rests_until: float = float("-inf")
-    """It is not looked at before: a step of ours failed on it."""
+    """Not reconciled before this time, after an internal error."""
     unmodeled: bool = False
-    """Several are to start together, and kube-scheduler decides about them by rules that the planner does not model."""
+    """Several members start together, and kube-scheduler places them by rules that the planner does not model."""
     waiting_since: float | None = None
     notices: dict[Reason, Notice] = field(default_factory=dict)
     overlooked: tuple[Overlooked, ...] = ()
-    """What its members say that is overlooked, worked out with `spec`."""
+    """Ignored settings of its members, derived with `spec`."""
     warned: set[str] = field(default_factory=set)
-    """Fields of what is overlooked that people were told of. Kept in memory alone: after a restart each is told once
-    more.
-    """
+    """Fields of ignored settings that were reported. Only in memory: after a restart each is reported again."""
     failed: Failure | None = None
-    """The last write for it that failed and has not come true since."""
+    """The last failed write for it that has not succeeded since."""
     untold: dict[Reason, dict[str, list[Mishap]]] = field(default_factory=dict)
-    """What befell members since people were last told of it."""
+    """What happened to members since the last report."""
     quota_full: str = ""
-    """Which quota keeps its missing pods from being made; empty: none, or it lacks no pods."""
+    """Which quota prevents the creation of its missing pods. Empty: none, or no pods are missing."""
     told_waiting: bool = False
-    """A member carries the condition Seated=False, which must be turned when the gang is seated."""
+    """A member has the condition Seated=False, which must change when the gang is placed."""
     was_bound: bool = False
-    """The whole quorum was bound at one time, and not all of it is gone since."""
+    """The whole quorum was bound at one time, and not all of it has left since."""
     state: str = ""
     gives_way: bool = False
-    """Its pods could be asked to leave: it is whole, or it lacks members of which none is on its way."""
+    """Its pods may be preempted: it is complete, or misses members of which none is on its way."""
     whole: int = 0
-    """Members of the quorum when it was last whole; 0: it was not, as far as we know."""
+    """Members of the quorum when it was last complete; 0 if never, as far as known."""
     grew: bool = False
-    """It asks for a larger quorum than it had when it was whole: the rest waits in order like all others."""
+    """It asks for a larger quorum than when it was complete. The rest waits in order like all others."""
     kept: tuple[str, ...] = ()
-    """Nodes on which a place is kept for the successor of a member that it lost."""
+    """Nodes with a reservation for the replacement of a lost member."""
     partly_bound: bool = False
-    """Some of the quorum run or have run, and the rest has no seat: it has the first claim on the next room, unless
-    the quorum was whole before; then it lost members or grew, and waits in order."""
+    """Some of the quorum are running or have run, and the rest has no seat. It has the first claim on free capacity,
+    unless the quorum was complete before: a gang that lost members or grew waits in order."""
     wanted: Gang | None = None
-    """What the planner is to be asked, worked out at the last look."""
+    """The next request to the planner, from the last reconciliation."""
     order: tuple[Any, ...] = ()
-    """The gang's place in the queue: smaller goes first."""
+    """The gang's sort key in the queue: smaller goes first."""
 
     def copy(self) -> "GangRecord":
-        """One that shares no part and no member with this one: what is tried on it changes nothing here."""
+        """A copy without shared parts or members: changes to it have no effect here."""
         return replace(
             self,
             members={uid: replace(member) for uid, member in self.members.items()},
@@ -339,11 +335,11 @@ class GangRecord:
         return [member for member in self.members.values() if member.live]
 
     def waiting(self) -> list[Member]:
-        """Members that can be given a seat now, in order of arrival."""
+        """Members that can be placed now, in order of arrival."""
         return sorted(self.plannable(), key=arrival)
 
     def plannable(self) -> list[Member]:
-        """Members that can be given a seat now."""
+        """Members that can be placed now."""
         return [m for m in self.members.values() if m.live and self.is_plannable(m)]
 
     def is_plannable(self, member: Member) -> bool:
@@ -361,7 +357,7 @@ class GangRecord:
 
     @property
     def waits_in_vain(self) -> bool:
-        """It was told what no waiting changes: it has no place among those that wait, and no forecast."""
+        """Waiting cannot help it: it has no position in the queue and no forecast."""
         return self.verdict.request is self.wanted and is_in_vain(self.verdict.decision)
 
     def pin_wish(self, default: Pin) -> Pin:

@@ -1,12 +1,11 @@
-"""Gangs that ended: how long each waited and ran, what it used, and how it ended.
+"""Ended gangs: how long each waited and ran, what it used, and how it ended.
 
-Lives here: when a gang counts as ended, and a bounded memory of those that did. Never here: who may read it (`status`).
+Lives here: when a gang counts as ended, and a bounded memory of ended gangs. Never here: who may read it (`status`).
 
-A gang has ended when all its pods have and no owner makes more, when its last pod is gone, or when its last bound pod
-left for another gang or for its `max-runtime`. A gang whose last pod Gangwright evicts for another reason has not ended:
-its owner makes it again, and what it had by then counts on. A gang of one begins again with the next pod.
-Only the replica that acts looks at gangs, so only that one records. Another replica that takes over, or a restart,
-begins with an empty memory.
+A gang has ended when all its pods have and no owner creates more, when its last pod is deleted, or when its last bound
+pod was preempted or reached its `max-runtime`. A gang whose last pod Gangwright evicts for another reason has not
+ended: its owner recreates it, and its account continues. A gang of one starts over with the next pod.
+Only the active replica reconciles gangs, so only that one records. After a failover or a restart the memory is empty.
 """
 
 from collections import Counter, deque
@@ -24,18 +23,17 @@ from scheduler.model.resources import CPU, is_device
 from scheduler.model.workload import GangKey, OwnerTraits, Phase, Pod
 
 MOST: Final = 4_096
-"""Gangs; the oldest are forgotten first."""
+"""Gangs. The oldest are forgotten first."""
 
 BYTES: Final = 8 * 2**20
-"""Of memory for all of them together, by `size`: 8 MiB, which are 2,048 bytes for each of MOST. Names of 32 characters and
-one device take some 1,200. Where names are so long that an entry takes more than 2,048, fewer are kept.
-"""
+"""Memory for all of them together, by `size`: 8 MiB, or 2,048 bytes for each of MOST. Names of 32 characters and one
+device take about 1,200. If long names take more than 2,048 per entry, fewer entries are kept."""
 
 LONGEST: Final = 253
 """Characters of an owner's kind and name. The API server bounds neither; Kubernetes bounds all other names here."""
 
 RESOURCES: Final = 8
-"""Resources of one gang, those it used most of first."""
+"""Resources per gang, the most used first."""
 
 
 class Outcome(StrEnum):
@@ -53,31 +51,31 @@ _EVICTED: Final = {
     Reason.PREEMPTED: Outcome.PREEMPTED,
     Reason.RUNTIME_EXCEEDED: Outcome.RUNTIME_EXCEEDED,
 }
-"""How a gang ended of which the last bound pod was evicted for this. After any other eviction it goes on."""
+"""The outcome if the last bound pod was evicted for this reason. After any other eviction the gang goes on."""
 
 
 class EndedGang(NamedTuple):
-    """A gang that ended. Times are seconds since the epoch."""
+    """An ended gang. Times are seconds since the epoch."""
 
     key: GangKey
     name: str
-    """What people call it: of a gang of one the pod's name."""
+    """The displayed name. For a gang of one, the pod's name."""
     owner: str
-    """The controller of its pods as `Kind/name`; empty where they have none."""
+    """The controller of its pods as `Kind/name`. Empty if they have none."""
     arrived: float
-    """When the first of its pods was made."""
+    """Creation of its first pod."""
     began: float | None
-    """When its quorum was first bound; None: it never was."""
+    """When its quorum was first bound; None if never."""
     ended: float
     used: tuple[tuple[str, float], ...]
-    """Seconds times amount, by device; of pods without a device, by thousandths of a core."""
+    """Seconds times amount, by device. For pods without devices, in thousandths of a core."""
     outcome: Outcome
     winner: GaveWay | None
-    """The gang it left for; None: it left for none, or that is not known."""
+    """The preempting gang. None: it was not preempted, or the gang is unknown."""
 
     @property
     def waited(self) -> float:
-        """Seconds from its first pod to the bind of its quorum, or to its end."""
+        """Seconds from the creation of its first pod to the bind of its quorum, or to its end."""
         return max(0.0, (self.ended if self.began is None else self.began) - self.arrived)
 
     @property
@@ -93,9 +91,9 @@ class GangHistory:
         self._gangs: deque[EndedGang] = deque()
         self._bytes = 0
         self._interrupted: dict[tuple[GangKey, str], Account] = {}
-        """By gang and uid of its controller: what it had when its last pod was evicted to be made again. At most MOST."""
+        """By gang and controller uid: its account when its last pod was evicted to be recreated. At most MOST."""
         self.since: float | None = None
-        """Every gang that ended since then is here; None: this replica has not begun to act."""
+        """All gangs that ended since then are included. None: this replica never was active."""
 
     def __len__(self) -> int:
         return len(self._gangs)
@@ -104,11 +102,11 @@ class GangHistory:
         return iter(self._gangs)
 
     def begin(self, now: float) -> None:
-        """This replica acts from now on."""
+        """This replica becomes active."""
         self.since = now if self.since is None else self.since
 
     def note(self, record: GangRecord, owners: Mapping[str, OwnerTraits], now: float) -> None:
-        """Take in where the gang is, each time it is looked at."""
+        """Record the gang's state at each reconciliation."""
         if record.state is not State.LEAVING and not _waits_for_more_time(record):
             account = record.account or self._taken_up(record) or Account(min(record.arrived, now))
             record.account = account
@@ -119,7 +117,7 @@ class GangHistory:
             self._end(record, members, _outcome(members, record.account.quorum), now)
 
     def replaced(self, record: GangRecord, members: Sequence[Member], now: float) -> None:
-        """Another run takes the gang's name over from these members."""
+        """Another run takes over the gang's name from these members."""
         account = record.account
         if account is None or account.began is None:
             return
@@ -127,11 +125,11 @@ class GangHistory:
             self._end(record, members, _outcome(members, account.quorum), now)
 
     def ended(self, record: GangRecord, member: Member, now: float) -> None:
-        """A member ended: it gives its node back."""
+        """A member ended and frees its node."""
         self._leaves(record, member, now)
 
     def gone(self, record: GangRecord, member: Member, now: float, *, suspended: bool) -> None:
-        """A member is gone, and about to be struck off. suspended: a Job of its gang is."""
+        """A member is deleted and about to be removed. suspended: a Job of its gang is suspended."""
         if not member.pod.phase.ended:
             self._leaves(record, member, now)
         if len(record.members) == 1 and record.account is not None and _evicted_for(member) is not None:
@@ -146,7 +144,7 @@ class GangHistory:
             self._end(record, [member], found, now)
 
     def _leaves(self, record: GangRecord, member: Member, now: float) -> None:
-        """What it used is known now. The last that was evicted for good ends its gang."""
+        """Charge its use. If it is the last member that was evicted for good, its gang ends."""
         if record.account is None or member.pod.node is None:
             return
         _charge(record.account, member.pod, now)
@@ -158,14 +156,14 @@ class GangHistory:
                 self._end(record, [member], outcome, now)
 
     def _interrupt(self, key: GangKey, pod: Pod, account: Account) -> None:
-        """Its controller makes it again. Of several gangs of one it cannot be told which pod takes the place of which."""
+        """Its controller recreates it. Among several gangs of one, replacements cannot be matched to pods."""
         if pod.owner is not None and not gang_spec.is_gang_of_one(key):
             self._interrupted[key, pod.owner.uid] = account
             if len(self._interrupted) > MOST:
                 del self._interrupted[next(iter(self._interrupted))]
 
     def _taken_up(self, record: GangRecord) -> Account | None:
-        """What it had before it was made again."""
+        """Its account from before it was recreated."""
         owners = (
             [m.pod.owner.uid for m in record.members.values() if m.pod.owner] if self._interrupted else []
         )
@@ -173,7 +171,7 @@ class GangHistory:
         return next(filter(None, found), None)
 
     def _end(self, record: GangRecord, members: Sequence[Member], outcome: Outcome, now: float) -> None:
-        """Remember how it ended. What it does from now on, under this record, is another run."""
+        """Record how it ended. Anything under this record from now on is another run."""
         account, record.account = record.account, None
         if account is None:
             return
@@ -193,20 +191,20 @@ class GangHistory:
 
 
 def _waits_for_more_time(record: GangRecord) -> bool:
-    """It was ended for its max-runtime: what its owner made since has not begun, and does not unless it asks for more."""
+    """It reached its max-runtime. Pods created since have not started, and only start with a longer max-runtime."""
     spec = record.spec
     exceeded = isinstance(spec, Refuse) and spec.reason is Reason.RUNTIME_EXCEEDED
     return exceeded and record.account is None and not any(m.bound for m in record.members.values())
 
 
 def _evicted_for(member: Member) -> Reason | None:
-    """Why it was evicted; None: it was not, or succeeded before it was told to go."""
+    """Why it was evicted. None: it was not, or it succeeded before its deletion."""
     pod = member.pod
     return None if pod.phase is Phase.SUCCEEDED and not pod.deleting else member.evicting
 
 
 def is_over(record: GangRecord, owners: Mapping[str, OwnerTraits]) -> bool:
-    """Its pods have all ended, and no owner that is known makes more of them."""
+    """All its pods ended, and no known owner creates more of them."""
     if not all(member.pod.phase.ended for member in record.members.values()):
         return False
     uids = {member.pod.owner.uid for member in record.members.values() if member.pod.owner is not None}
@@ -214,7 +212,7 @@ def is_over(record: GangRecord, owners: Mapping[str, OwnerTraits]) -> bool:
 
 
 def size(gang: EndedGang) -> int:
-    """Bytes that it takes at most: 592 for its numbers and what holds them, 112 a resource, and its texts."""
+    """Upper bound of its bytes: 592 for its numbers and containers, 112 per resource, and its texts."""
     texts = [*gang.key, gang.name, gang.owner, *(name for name, _ in gang.used)]
     if gang.winner is not None:
         texts += [*gang.winner.gang, gang.winner.name]
@@ -226,7 +224,7 @@ def _text(text: str) -> int:
 
 
 def _outcome(members: Sequence[Member], quorum: int) -> Outcome:
-    """As the pods ended that nothing deleted: enough of them well, or one of them badly."""
+    """By the phases of pods that were not deleted: enough succeeded, or one failed."""
     ends = Counter(member.pod.phase for member in members if not member.pod.deleting)
     well = ends[Phase.SUCCEEDED]
     if well and (not ends[Phase.FAILED] or well >= quorum > 0):
@@ -240,7 +238,7 @@ def _owner(members: Sequence[Member]) -> str:
 
 
 def _charge(account: Account, pod: Pod, now: float) -> None:
-    """A pod gives its node back. Where it does not say since when it had it, it is since its gang was bound."""
+    """A pod frees its node. If its bind time is unknown, the bind of its gang counts."""
     since = pod.bound_at if pod.bound_at is not None else account.began
     seconds = max(0.0, now - since) if since is not None else 0.0
     devices = [own for own in pod.demand.requests if is_device(own[0])]

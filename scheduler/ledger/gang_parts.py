@@ -1,4 +1,4 @@
-"""Parts of what is remembered of a gang, each written by the one module that its docstring names. Data alone."""
+"""Parts of a gang's record, each written by the one module that its docstring names. Data only."""
 
 from dataclasses import dataclass, field
 
@@ -8,38 +8,36 @@ from scheduler.model.decision import Reason
 from scheduler.model.workload import Uid
 
 UNASKED = Reach()
-"""Of a gang whose runtime was not asked for since it was looked at."""
+"""The value until the runtime of a gang is requested after its last reconciliation."""
 
 
 @dataclass(slots=True)
 class Health:
-    """How it fares since its quorum was whole. Written by `healing`."""
+    """Its health since its quorum was complete. Written by `healing`."""
 
     setbacks: int = 0
-    """How often it did not start in time or was restarted, since it last ran well: each doubles the time to the
-    next.
-    """
+    """How often it did not start in time or was restarted since it last ran well. Each doubles the time to the next."""
     well_since: float | None = None
-    """Since when its quorum runs and no member is still to start."""
+    """Since when its quorum runs and no member is starting."""
     bereft: bool = False
-    """It lost members since its quorum was last whole."""
+    """It lost members since its quorum was last complete."""
     restart_for: str = ""
-    """The loss for which it is to be restarted whole; empty: it is not."""
+    """The loss that requires a restart of the whole gang. Empty: none."""
     look_at: float = float("inf")
-    """When time alone may call for healing."""
+    """When time alone may require healing."""
 
 
 @dataclass(slots=True)
 class Pinning:
-    """Where its pins broke. Written by `pins`."""
+    """Nodes where its pins broke. Written by `pins`."""
 
     soft: bool = False
     """Pins broke too often: from now on members are nominated."""
     broken: int = 0
     barred: dict[str, tuple[float, float]] = field(default_factory=dict)
-    """Node → (until when, for how long): this gang's pins broke there. Kept for as long again, for the doubling."""
+    """Node → (until when, for how long): excluded as a pin broke there. Kept for twice the span, for the doubling."""
     barred_nodes: frozenset[str] = frozenset()
-    """The nodes whose bar has not ended."""
+    """The nodes that are excluded now."""
 
 
 @dataclass(slots=True)
@@ -47,40 +45,38 @@ class ObservedRun:
     """Its run, for the memory of runtimes. Written by `observed_runs`."""
 
     since: float | None = None
-    """When its quorum was whole, by the API server's clock where it tells."""
+    """When its quorum was complete, by the API server's clock if known."""
     promised: float | None = None
-    """The runtime in seconds that it declared when its quorum was whole: what it had its place in the queue by. Kept,
-    because pods that ended declare nothing any more."""
+    """The runtime in seconds that it declared when its quorum was complete, which decided its turn. Kept because ended
+    pods no longer declare anything."""
     interrupted: bool = False
-    """Its quorum was whole before, and then was not: what it runs now says nothing of what it declared for the
-    whole.
-    """
+    """Its quorum was complete before, and then was not: this run says nothing about the declared total."""
     doubted: bool = False
-    """It still runs, far longer than it declared, and its owner's other gangs are not believed for it."""
+    """It has run far longer than declared. Declarations of its owner's gangs are no longer trusted."""
     run: Run | None = None
-    """What `runtimes` is asked about it, worked out for `run_for`."""
+    """The query to `runtimes`, derived for `run_for`."""
     run_for: int = -1
     reach: Reach = UNASKED
-    """How many seconds it runs at the longest, as far as is known."""
+    """Maximum seconds of its run, as far as known."""
 
 
 @dataclass(slots=True)
 class Account:
-    """What it had so far, for the history of gangs that ended. Written by `gang_history`."""
+    """Its account for the history of ended gangs. Written by `gang_history`."""
 
     arrived: float
-    """When the first of its pods was made, in seconds since the epoch."""
+    """Creation of its first pod, in seconds since the epoch."""
     began: float | None = None
     """When its quorum was first bound."""
     quorum: int = 0
-    """Members of its quorum then."""
+    """Members of its quorum at that time."""
     used: tuple[tuple[str, float], ...] = ()
-    """Seconds times amount, by device, of its pods that gave their nodes back."""
+    """Seconds times amount, by device, for its pods that freed their nodes."""
 
 
 @dataclass(slots=True)
 class Backoff:
-    """How often it was tried in vain, and until when it is not planned. Written by `backoff`."""
+    """Its failed attempts, and the delay of the next one. Written by `backoff`."""
 
     tries: int = 0
     not_before: float = float("-inf")
@@ -88,24 +84,24 @@ class Backoff:
 
 @dataclass(slots=True)
 class BindLimit:
-    """The clock of one try. Written by `deadlines`."""
+    """The clock of one attempt. Written by `deadlines`."""
 
     by: float | None = None
-    """When the quorum must be bound; set with the first ungating PATCH."""
+    """When the quorum must be bound. Set with the first ungating PATCH."""
     roomless_since: float | None = None
-    """Since when it is torn and its required domain has no room for the rest."""
+    """Since when it is partially bound without capacity for the rest in its required domain."""
 
 
 @dataclass(slots=True)
 class Preemption:
-    """What it asked of others, and others of it. Written by `preemption`."""
+    """Preemptions by and of this gang. Written by `preemption`."""
 
     at: float = float("-inf")
-    """When others were last asked to leave for it."""
+    """When pods were last preempted for it."""
     gave_way: GaveWay | None = None
-    """Kept in memory alone; what its pods say of it outlives a restart."""
+    """Only in memory. The conditions of its pods outlive a restart."""
     spared: dict[Uid, float] = field(default_factory=dict)
-    """Victims that would not go, and until when they are not asked again."""
+    """Victims that did not leave, and until when they are not requested again."""
 
 
 @dataclass(slots=True)
@@ -113,14 +109,13 @@ class RuntimeLimit:
     """The end that its max-runtime sets. Written by `runtime_limit`."""
 
     told: tuple[Reason, float] | None = None
-    """What people were told last, and of which end."""
+    """The last report, and for which end."""
     suspend_again: float = float("-inf")
-    """When its Job is suspended, or suspended once more."""
+    """When its Job is suspended, or the suspension is retried."""
     look_at: float = float("inf")
-    """When time alone calls for a warning, or for the end."""
+    """When time alone requires a warning or the end."""
     exceeded: float | None = None
-    """The max-runtime in seconds for which it was ended, while pods of it may come again."""
+    """The max-runtime in seconds that ended it, while pods of it may be created again."""
     makers: frozenset[str] = frozenset()
-    """Uids of the controllers whose pods were evicted for it, and of those of their Jobs: what they make next is not
-    seated.
-    """
+    """Uids of the controllers of its evicted pods, and of the controllers of their Jobs. Their next pods are not
+    placed."""

@@ -1,8 +1,8 @@
-"""What a gang says of itself: what its members say, made one, and what a PodGroup beside them says.
+"""The specification of a gang, merged from its members and a PodGroup.
 
-The border of a gang is its namespace. Its members must agree: where they do not, the gang is refused with both values
-named, and nothing is guessed. Lives here: what must be said alike, what one member may leave to the others, and where the
-disagreement is found. Never here: what the gang still lacks (quorum).
+A gang is confined to its namespace. Its members must agree: if they don't, the gang is rejected with both values, and
+nothing is guessed. Lives here: what members must state alike, what some may omit, and the detection of conflicts. Never
+here: what the gang still misses (quorum).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +22,7 @@ MAX_RUNTIME: Final = "gangwright.io/max-runtime"
 
 
 def gang_key(pod: Pod) -> GangKey:
-    """The gang that a pod says it is of; alone, the pod is a gang of one."""
+    """The gang that a pod belongs to. A pod without one is a gang of one."""
     return pod.membership.gang if pod.membership else gang_of_one(pod.key.namespace, pod.uid)
 
 
@@ -33,8 +33,8 @@ def is_gang_of_one(key: GangKey) -> bool:
 def spec(
     record: GangRecord, groups: Mapping[tuple[str, GangKey], Group], policy: Policy
 ) -> Spec | Refuse | Reason:
-    """What the gang says of itself; Refuse where it contradicts itself, or was ended for what it says; a Reason while
-    something is missing.
+    """The gang's specification. Refuse if it is contradictory or its max-runtime is over. A Reason while something is
+    missing.
     """
     said = _said(record, groups, policy)
     limit, span = record.runtime_limit, said.wish.max_runtime if isinstance(said, Spec) else None
@@ -46,7 +46,7 @@ def spec(
         Reason.RUNTIME_EXCEEDED,
         MAX_RUNTIME,
         written(span),
-        "write a longer time, or remove it, to run it again",
+        "raise or remove it to run the gang again",
     )
 
 
@@ -62,7 +62,7 @@ def _said(
         own = members[0].pod.membership if members else None
         return Spec(SINGLE, own.wish if own else Wish())
     heard = [member.pod.membership for member in members if member.pod.membership]
-    said = list({id(own): own for own in heard}.values())  # most are one and the same
+    said = list({id(own): own for own in heard}.values())  # most are the same object
     clash = disagreement(said)
     if clash is not None:
         return _refuse(Reason.CONFLICT, clash)
@@ -73,7 +73,7 @@ def _said(
 
 
 def overlooked(record: GangRecord) -> tuple[Overlooked, ...]:
-    """What its members say that is overlooked: each field once, the eldest's word for it; a younger one is named."""
+    """Ignored settings of its members. Each field once with the oldest member's value; younger members are named."""
     live = record.live()
     found: dict[str, Overlooked] = {}
     eldest = min(live, key=arrival, default=None)
@@ -86,7 +86,7 @@ def overlooked(record: GangRecord) -> tuple[Overlooked, ...]:
     if size is not None and len(live) > size:
         keys = (said.keys for m in live if (said := m.pod.membership) is not None and said.size is not None)
         field = next((each.get("size", "gangwright.io/members") for each in keys), "the group's size")
-        text = f"{field}: {size} are stated and {len(live)} are there; the others are surplus"
+        text = f"{field}: {size} members are stated, but {len(live)} exist; the rest are surplus"
         found.setdefault(field, Overlooked(field, text))
     return tuple(found.values())
 
@@ -101,15 +101,13 @@ def _resolve(
     total = sum(quorum.values())
     largest = max(total, size or 0, len(record.live()))
     if largest > policy.largest_gang:
-        return Refuse(
-            Reason.INVALID_SPEC, "members", str(largest), f"at most {policy.largest_gang} members a gang"
-        )
+        return Refuse(Reason.INVALID_SPEC, "members", str(largest), f"must be at most {policy.largest_gang}")
     if size is not None and total > size:
         return Refuse(
             Reason.INVALID_SPEC,
             first.keys.get("quorum", "gangwright.io/min-members"),
             str(total),
-            f"at most the gang's size, {size}",
+            f"must be at most the gang's size, {size}",
         )
     strange = {
         own.role: own.keys.get("role", "gangwright.io/role")
@@ -118,7 +116,9 @@ def _resolve(
     }
     if strange and set(quorum) != {""}:
         role, known = min(strange), ", ".join(sorted(quorum))
-        return Refuse(Reason.CONFLICT, strange[role], role, f"one of the roles with a minimum: {known}")
+        return Refuse(
+            Reason.CONFLICT, strange[role], role, f"must be one of the roles with a minimum: {known}"
+        )
     wish = first.wish.over(group.wish) if group else first.wish
     return Spec(quorum, wish, size, grouped=group is not None)
 
@@ -141,19 +141,19 @@ _SPOKEN: Final[tuple[tuple[str, str, Callable[[Membership], object]], ...]] = (
     ("give_way", "gangwright.io/preemption", lambda m: m.wish.give_way),
     ("format", "the gang's format", lambda m: m.format),
 )
-"""What all members must say alike, and where a person finds it if it was not said in the words of another format."""
+"""What all members must state alike, and its key if it was not stated in another format."""
 
-_NOTHING: Final = "nothing"
+_NOTHING: Final = "unset"
 
 _MAY_BE_SILENT: Final = frozenset({"quorum"})
-"""What one member may leave to the others in every format: where it must not, the pod is refused by itself."""
+"""What some members may omit in every format. If a pod must not omit it, the pod itself is rejected."""
 
 
 def disagreement(said: Sequence[Membership]) -> Complaint | None:
-    """Two values of one field; or a value of ours that only some members state.
+    """Two values of one field, or a Gangwright key that only some members have.
 
-    What another format says may be missing on some members, for there one of them speaks for all: YuniKorn's driver for
-    its executors, the pod of which Volcano or KAI made the group; of Kueue's pods only some may ask for a topology.
+    Keys of other formats may be missing on some members, because one of them states it for all: YuniKorn's driver for
+    its executors, the pod from which Volcano or KAI created the group. In Kueue, only some pods may request a topology.
     """
     for field, ours, get in _SPOKEN:
         stated = [
@@ -166,12 +166,14 @@ def disagreement(said: Sequence[Membership]) -> Complaint | None:
         if len(where) > 1:
             values = sorted(where)[:2]
             keys = dict.fromkeys(where[value] for value in values)
-            return Complaint(" and ".join(keys), " and ".join(values), "one value on all members of the gang")
+            return Complaint(
+                " and ".join(keys), " and ".join(values), "must be the same on all members of the gang"
+            )
     return None
 
 
 def together(said: Sequence[Membership]) -> Membership:
-    """What members that do not disagree say, where not all of them say all of it."""
+    """The union of what consistent members state, when not all of them state everything."""
     first = said[0]
     wish = first.wish
     for other in dict.fromkeys(own.wish for own in said):

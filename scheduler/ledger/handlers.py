@@ -1,10 +1,12 @@
-"""One function for each event: what it changes in the cache, and which gangs are to be looked at. No rule.
+"""One function per event: how it changes the cache, and which gangs to reconcile. No rules.
 
-Lives here: nodes, PodGroups, quotas, budgets, owners, the policy; the questions of kube-scheduler and the answers of the
-planner; what became of effects, and when what failed is done again; and whether we may do anything. Never here: what
-follows for a gang (reconcile), or the pods (membership). An answer that was made from an older picture counts as far as it
-is still true. While what we know may be the past, facts are taken in and no gang is looked at. When it is the present again
-every limit begins again: what came true meanwhile is told in no order, and no gang loses its place for that time.
+Lives here: nodes, PodGroups, quotas, budgets, owners, the policy; calls of kube-scheduler and answers of the planner;
+outcomes of effects and their retries; and whether Gangwright may act. Never here: what follows for a gang (reconcile),
+or pods (membership).
+
+An answer from an older snapshot counts as far as it is still valid. While the cache may be stale, facts are recorded
+and no gang is reconciled. When it is current again, every time limit starts again: changes from that time arrive in no
+order, and no gang loses its seats because of that time.
 """
 
 from typing import Final
@@ -34,7 +36,7 @@ from scheduler.model.workload import OwnerTraits
 
 
 def node_seen(cache: Cache, event: ev.NodeSeen, _now: float) -> None:
-    """A node as it is now: seats held on it may be lost, and pods on it may have it back."""
+    """A node was added or updated: seats held on it may be lost, and pods on it may be back."""
     back = event.node.name not in cache.nodes or healing.is_unreachable(event.node)
     if cache.nodes.seen(event.node):
         _node_changed(cache, event.node.name)
@@ -43,7 +45,7 @@ def node_seen(cache: Cache, event: ev.NodeSeen, _now: float) -> None:
 
 
 def node_gone(cache: Cache, event: ev.NodeGone, _now: float) -> None:
-    """A node is no more."""
+    """A node was deleted."""
     if cache.nodes.gone(event.name):
         _node_changed(cache, event.name)
         _tenants_touched(cache, event.name)
@@ -55,58 +57,58 @@ def _node_changed(cache: Cache, name: str) -> None:
 
 
 def _tenants_touched(cache: Cache, name: str) -> None:
-    """Gangs with a pod there have lost something, or have it back."""
+    """Gangs with a pod on this node lost something, or have it back."""
     for uid, node, _ in cache.nodes.places():
         if node == name and uid in cache.registry.gang_of:
             cache.mark(cache.registry.gang_of[uid])
 
 
 def group_seen(cache: Cache, event: ev.GroupSeen, _now: float) -> None:
-    """A PodGroup as it is now."""
+    """A PodGroup was added or updated."""
     cache.groups[event.group.format, event.group.key] = event.group
     cache.mark(event.group.key, spec_too=True)
 
 
 def group_gone(cache: Cache, event: ev.GroupGone, _now: float) -> None:
-    """A PodGroup is no more."""
+    """A PodGroup was deleted."""
     cache.groups.pop((event.format, event.key), None)
     cache.mark(event.key, spec_too=True)
 
 
 def budget_seen(cache: Cache, event: ev.BudgetSeen, _now: float) -> None:
-    """A disruption budget as it is now. Until we act, no gang was told to wait because of it."""
+    """A disruption budget was added or updated. While this replica is standby, no gang waits because of it."""
     cache.budgets.seen(event.budget, heed=cache.acting and cache.synced)
 
 
 def budget_gone(cache: Cache, event: ev.BudgetGone, _now: float) -> None:
-    """A disruption budget is no more: what it kept may leave."""
+    """A disruption budget was deleted: its pods may be evicted."""
     cache.budgets.gone(event.namespace, event.name, heed=cache.acting and cache.synced)
 
 
 def quota_seen(cache: Cache, event: ev.QuotaSeen, _now: float) -> None:
-    """A ResourceQuota as it is now."""
+    """A ResourceQuota was added or updated."""
     if cache.quotas.seen(event.quota):
         _short_of_members_told(cache, event.quota.namespace)
 
 
 def quota_gone(cache: Cache, event: ev.QuotaGone, _now: float) -> None:
-    """A ResourceQuota is no more."""
+    """A ResourceQuota was deleted."""
     cache.quotas.gone(event.namespace, event.name)
     _short_of_members_told(cache, event.namespace)
 
 
 def _short_of_members_told(cache: Cache, namespace: str) -> None:
-    """A quota says why members are missing; nothing else of a gang depends on it."""
+    """A quota explains missing members. Nothing else of a gang depends on it."""
     for key in cache.quotas.gathering(namespace):
         cache.mark_told(key)
 
 
 def owner_seen(cache: Cache, event: ev.OwnerSeen, now: float) -> None:
-    """What is known of an owner now."""
+    """An owner was added or updated."""
     cache.jobs_to_resume.seen(event.traits, now)
     cache.registry.asleep.seen(event.traits)
     before = cache.owners.get(event.traits.uid)
-    cache.owners[event.traits.uid] = event.traits  # its version may be another, where nothing else is
+    cache.owners[event.traits.uid] = event.traits  # its version may differ when nothing else does
     if before != event.traits:
         changed = before is None or _counting_traits(before) != _counting_traits(event.traits)
         for key in cache.registry.concerned(event.traits.uid):
@@ -117,12 +119,12 @@ def owner_seen(cache: Cache, event: ev.OwnerSeen, now: float) -> None:
 
 
 def _counting_traits(traits: OwnerTraits) -> tuple[int, bool, bool]:
-    """The fields of an owner that change how its gang counts: what it completed, and whether it makes more pods."""
+    """The fields of an owner that change how its gang counts: completions, and whether it creates more pods."""
     return traits.succeeded, traits.ended, traits.suspended
 
 
 def owner_gone(cache: Cache, event: ev.OwnerGone, _now: float) -> None:
-    """An owner is no more."""
+    """An owner was deleted."""
     cache.owners.pop(event.uid, None)
     for key in cache.registry.concerned(event.uid):
         cache.mark(key, spec_too=True)
@@ -131,16 +133,16 @@ def owner_gone(cache: Cache, event: ev.OwnerGone, _now: float) -> None:
 
 
 def policy_changed(cache: Cache, event: ev.PolicyChanged, _now: float) -> None:
-    """Another policy counts from now on."""
+    """A new policy takes effect."""
     cache.policy = event.policy
     cache.share_usage.adopt(event.policy.shares)
-    cache.nodes.grew()  # gangs that were told to wait may be told otherwise now
+    cache.nodes.grew()  # verdicts of waiting gangs may change
     for key in cache.registry.gangs:
         cache.mark(key, spec_too=True)
 
 
 def asked(cache: Cache, event: ev.Asked, _now: float) -> None:
-    """kube-scheduler asked about a pod without our gate."""
+    """kube-scheduler called Filter for a pod without Gangwright's gate."""
     member = cache.registry.member(event.uid)
     if member is None or member.bound:
         return
@@ -171,7 +173,7 @@ def _within(cache: Cache, member: Member, node: str) -> bool:
 
 
 def scored(cache: Cache, event: ev.Scored, now: float) -> None:
-    """The best node is kept for a moment."""
+    """Hold the best node briefly."""
     member = cache.registry.member(event.uid)
     if member is not None and not member.bound and (member.hold is None or member.hold.until is not None):
         cache.hold(member, Hold(event.node, "", now + cache.policy.score_hold), now)
@@ -179,9 +181,9 @@ def scored(cache: Cache, event: ev.Scored, now: float) -> None:
 
 
 def decided(cache: Cache, event: ev.Decided, now: float) -> None:
-    """Take a verdict; one that was made from an older picture counts only as far as it is still true.
+    """Record a verdict. One from an older snapshot only counts as far as it is still valid.
 
-    Seats may be gone since; room that was not there may be there now.
+    Seats may be lost since then, and capacity may have been freed.
     """
     record = _still_asking(cache, event, now)
     if record is None:
@@ -209,7 +211,7 @@ def decided(cache: Cache, event: ev.Decided, now: float) -> None:
 
 
 def _still_asking(cache: Cache, event: "ev.Decided | ev.VictimsChosen", now: float) -> GangRecord | None:
-    """The gang, if it still asks what it asked; otherwise it is asked about again."""
+    """The gang, if its request is unchanged. Otherwise it is asked about again."""
     record = cache.registry.gangs.get(event.gang.key)
     if record is None or migration.request(cache, record, now) == event.gang:
         return record
@@ -219,7 +221,7 @@ def _still_asking(cache: Cache, event: "ev.Decided | ev.VictimsChosen", now: flo
 
 
 def victims_chosen(cache: Cache, event: ev.VictimsChosen, now: float) -> None:
-    """Hold the seats, and begin with asking others to leave."""
+    """Hold the seats and start the preemption."""
     record = _still_asking(cache, event, now)
     if record is None:
         return
@@ -234,21 +236,21 @@ def victims_chosen(cache: Cache, event: ev.VictimsChosen, now: float) -> None:
 
 
 def synced(cache: Cache, _event: ev.Synced, now: float) -> None:
-    """Every list has been read."""
+    """Every list was read."""
     if not cache.synced:
         cache.synced = True
         _begin(cache, now)
 
 
 def took_over(cache: Cache, _event: ev.TookOver, now: float) -> None:
-    """This replica acts from now on."""
+    """This replica becomes active."""
     if not cache.acting:
         cache.acting = True
         _begin(cache, now)
 
 
 def _begin(cache: Cache, now: float) -> None:
-    """Once both are true: what an earlier run left behind comes before all that is new."""
+    """Once synced and active: leftovers of an earlier process come before everything new."""
     if not cache.ready:
         return
     cache.history.begin(now)
@@ -258,12 +260,12 @@ def _begin(cache: Cache, now: float) -> None:
 
 
 def lost_sight(cache: Cache, _event: ev.LostSight, _now: float) -> None:
-    """From now on what we know may be the past. A replica that does not act has nothing to leave off."""
+    """The cache may be stale from now on. A standby replica has nothing to stop."""
     cache.blind = cache.blind or cache.ready
 
 
 def saw_again(cache: Cache, _event: ev.SawAgain, now: float) -> None:
-    """All that was put off is looked at, and asked about, under limits that begin again."""
+    """Reconcile and ask about everything that was postponed, with new time limits."""
     if not cache.blind:
         return
     cache.blind = False
@@ -289,11 +291,11 @@ def _begin_limits(cache: Cache, record: GangRecord, now: float) -> None:
             member.stranded_since = now
 
 
-_RUNS_ON: Final = "not restarted with the gang, because a disruption budget keeps what runs"
+_RUNS_ON: Final = "not restarted with the gang: a disruption budget protects its running pods"
 
 
 def effect_done(cache: Cache, record: GangRecord, effect: Effect, now: float) -> None:
-    """It came true."""
+    """The effect succeeded."""
     if record.plan is not None and record.plan.outstanding.pop(effect, None) is not None:
         effect_failed = record.failed
         if effect_failed is not None and (
@@ -305,7 +307,7 @@ def effect_done(cache: Cache, record: GangRecord, effect: Effect, now: float) ->
 
 
 def effect_failed(cache: Cache, record: GangRecord, event: EffectFailed, now: float) -> None:
-    """It did not, and perhaps never will."""
+    """The effect failed, perhaps permanently."""
     effect, kind = event.effect, event.kind
     if _asks_a_victim(record, effect):
         cache.counters.refusals[kind] += 1
@@ -327,9 +329,7 @@ def effect_failed(cache: Cache, record: GangRecord, event: EffectFailed, now: fl
 
 
 def _eviction_failed(record: GangRecord, effect: Evict, kind: FailureKind, now: float) -> None:
-    """A refused eviction is asked for again, except that of a running pod which its budget protects; unless its gang is
-    ended.
-    """
+    """Request a rejected eviction again. Not if a budget protects a running pod, unless its gang is ended."""
     member = record.members.get(effect.uid)
     if member is None or member.evicting is None:
         return
@@ -344,8 +344,8 @@ def _eviction_failed(record: GangRecord, effect: Evict, kind: FailureKind, now: 
 
 
 def _suspension_failed(record: GangRecord, effect: SuspendJob, event: EffectFailed) -> None:
-    """People are told once why the Job of a gang that is to end runs on. A Job that has changed since, and an API server
-    that is away, are no news: it is tried again.
+    """Report once why the Job of a gang that is to end keeps running. A changed Job or an unavailable API server is not
+    reported, only retried.
     """
     why, member = Reason.RUNTIME_EXCEEDED, record.members.get(effect.uid)
     text, said = f"Job {effect.owner.name} is not suspended: {event.message}", record.notices.get(why)
@@ -355,11 +355,11 @@ def _suspension_failed(record: GangRecord, effect: SuspendJob, event: EffectFail
         conditions.note_mishaps(record, why, [Mishap(member.pod, f"{TEXT[why]}, and {text}")], _TRIED_AGAIN)
 
 
-_TRIED_AGAIN: Final = "it is tried again until it is"
+_TRIED_AGAIN: Final = "Gangwright keeps retrying"
 
 
 def _effect_failed(cache: Cache, record: GangRecord, event: EffectFailed, now: float) -> None:
-    """Passing failures are tried again; one that the API server calls invalid is of no use twice."""
+    """Retry temporary failures. An effect that the API server calls invalid is not retried."""
     plan = record.plan
     if plan is None or event.effect not in plan.outstanding:
         return
@@ -380,9 +380,7 @@ def _effect_failed(cache: Cache, record: GangRecord, event: EffectFailed, now: f
 
 
 def _remember(record: GangRecord, plan: Plan, event: EffectFailed) -> None:
-    """What people are told of it. Of many members of which none can be written the first one speaks, as long as it
-    fails.
-    """
+    """Record the failure for messages. If no member can be written, the first one is reported as long as it fails."""
     last, uid = record.failed, event.effect.uid
     if event.message and (last is None or last.uid == uid or last.plan != plan.name):
         record.failed = Failure(plan.name, uid, event.message)

@@ -1,7 +1,7 @@
-"""What is mended in a gang that has its seats: members that never start, and members that are lost.
+"""The repair of gangs that have their seats: members that never start, and members that are lost.
 
-Lives here: what counts as never started and as lost, what it is called, and which members are evicted so that their owner makes
-them again. Never here: where they go then (the planner), or the move of a gang that has no room left where it is
+Lives here: what counts as never started and as lost, its message, and which members are evicted so that their owner
+recreates them. Never here: where they go then (the planner), or the move of a gang without capacity where it is
 (engine.drain).
 Everything is bounded: each setback doubles the time until the next, until the gang has run well for a while.
 """
@@ -22,20 +22,21 @@ from scheduler.model.effects import Effect
 from scheduler.model.workload import OnMemberLoss, Phase, Pod
 
 GONE_FOR: Final = 2.0
-"""Seconds for which a node must be gone before what was on it counts as lost: a node that is made again under its name
-is gone for a moment, and after a broken watch nodes may be told later than their pods."""
+"""Seconds after a node's deletion until its pods count as lost. A node that is recreated under its name is missing for
+a moment, and after a broken watch nodes may be reported later than their pods."""
 
 LONGEST: Final = 86_400.0
-"""Seconds at which the doubling of a gang's patience ends."""
+"""Maximum seconds of a gang's start timeout after doubling."""
 
 TOGETHER: Final = 0.1
-"""Members whose time is up within this part of it are late together: they were bound one after the other."""
+"""Members with start times that differ by less than this part of the timeout are late together: they were bound one
+after the other."""
 
 BATCH_EVERY: Final = 1.0
 """Seconds between two batches of evictions of one gang."""
 
 UNREACHABLE: Final = "node.kubernetes.io/unreachable"
-"""Taint of a node of which nothing is heard."""
+"""Taint of a node that stopped reporting."""
 
 IMAGE: Final = frozenset(
     {
@@ -48,21 +49,21 @@ IMAGE: Final = frozenset(
         "SignatureValidationFailed",
     }
 )
-"""kubelet's words for an image that cannot be had."""
+"""The kubelet's reasons for an image that is unavailable."""
 
 OWN: Final = IMAGE | {"CreateContainerConfigError", "CrashLoopBackOff"}
-"""What is wrong with the pod, wherever it is: its image, a Secret that is missing, an init container that fails."""
+"""Problems of the pod itself on any node: its image, a missing Secret, a failing init container."""
 
 
 def is_unreachable(node: Node) -> bool:
-    """Nothing is heard of it, and its pods are sent away."""
+    """The node stopped reporting, and its pods are evicted."""
     return any(own.key == UNREACHABLE and own.effect is TaintEffect.NO_EXECUTE for own in node.taints)
 
 
 def heal(cache: Cache, record: GangRecord, facts: Facts, now: float) -> list[Effect] | None:
-    """What is to be done for members that do not start or are lost; None: there are none.
+    """The repair of members that do not start or are lost; None if there are none.
 
-    Sets `record.health.look_at`, when to look again.
+    Sets `record.health.look_at`, when to check again.
     """
     record.health.look_at = float("inf")
     whole = bool(facts.quorum) and facts.bound >= facts.quorum
@@ -85,7 +86,7 @@ def heal(cache: Cache, record: GangRecord, facts: Facts, now: float) -> list[Eff
 
 
 def _note(cache: Cache, record: GangRecord, facts: Facts, now: float, *, whole: bool) -> None:
-    """Since when each member starts, or its node is gone; and since when all is well."""
+    """Record since when each member is starting or without its node, and since when all is well."""
     starting = False
     for member in record.members.values():
         pod = member.pod
@@ -99,7 +100,7 @@ def _note(cache: Cache, record: GangRecord, facts: Facts, now: float, *, whole: 
             member.starting_since = None
         if pod.node in cache.nodes or pod.phase.ended:
             came_back = member.stranded_since is not None and not (pod.deleting or pod.phase.ended)
-            if came_back:  # before anything came of it
+            if came_back:  # before it had consequences
                 member.lost = False
                 if member.evicting is Reason.MEMBER_LOST:
                     member.set_evicting(None)
@@ -111,16 +112,16 @@ def _note(cache: Cache, record: GangRecord, facts: Facts, now: float, *, whole: 
     if well and record.health.well_since is None:
         record.health.well_since = now
     if record.health.well_since is not None and now - record.health.well_since >= cache.policy.backoff_limit:
-        # It has run well: what comes now is a beginning, also of the next gang of its name.
+        # It has run well: setbacks count from zero, also for the next gang of its name.
         record.health.setbacks = 0
     if not well:
         record.health.well_since = None
 
 
 def turned_away(cache: Cache, record: GangRecord, pod: Pod, now: float, *, news: bool) -> None:
-    """The kubelet of its node would not start this pod, so the next in its place goes elsewhere.
+    """The kubelet of its node rejected this pod, so its replacement goes elsewhere.
 
-    Kept at once for a gang that is made again, since of a gang of one this pod may stay. news: people are told.
+    Saved at once for a recreated gang, because the pod of a gang of one may stay. news: report it.
     """
     if pod.node is None:
         return
@@ -128,11 +129,11 @@ def turned_away(cache: Cache, record: GangRecord, pod: Pod, now: float, *, news:
     cache.registry.keep_scars(record, pod)
     if news:
         cache.counters.decisions[Reason.NOT_STARTED] += 1
-        text = f"{pod.key.name} on {pod.node}: its kubelet refused the pod: {pod.refused}"
+        text = f"{pod.key.name} on {pod.node}: the kubelet rejected the pod: {pod.refused}"
         conditions.note_mishaps(record, Reason.NOT_STARTED, [Mishap(pod, text)], _ELSEWHERE)
 
 
-_ELSEWHERE: Final = "the node is barred for its gang for a while"
+_ELSEWHERE: Final = "the node is excluded for its gang for a while"
 
 # ── lost ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -143,12 +144,12 @@ def _wish(record: GangRecord) -> OnMemberLoss:
 
 
 def _how(cache: Cache, record: GangRecord, member: Member, now: float) -> str:
-    """How this member was lost; empty: it was not."""
+    """How this member was lost. Empty if it was not."""
     pod = member.pod
     if pod.node is None or pod.phase is Phase.SUCCEEDED:
         return ""
     if member.evicting is not None and member.stranded_since is None:
-        return ""  # it is evicted for something else than that its node is gone
+        return ""  # it is evicted for another reason than its missing node
     if member.stranded_since is not None:
         return f"was lost with its node {pod.node}" if now >= member.stranded_since + GONE_FOR else ""
     node = cache.nodes.get(pod.node)
@@ -158,11 +159,11 @@ def _how(cache: Cache, record: GangRecord, member: Member, now: float) -> str:
         return ""
     if pod.phase is Phase.FAILED:
         return f"failed on {pod.node}"
-    return f"was ended by the cluster on {pod.node}" if pod.deleting and pod.disrupted else ""
+    return f"was disrupted on {pod.node}" if pod.deleting and pod.disrupted else ""
 
 
 def _lost(cache: Cache, record: GangRecord, now: float, effects: list[Effect]) -> list[Mishap]:
-    """Members that the gang has just lost; what is to be done for them is added to the effects."""
+    """Members that the gang has just lost. Their repair is appended to the effects."""
     lost: list[Mishap] = []
     for member in list(record.members.values()):
         if member.lost:
@@ -177,7 +178,7 @@ def _lost(cache: Cache, record: GangRecord, now: float, effects: list[Effect]) -
 
 
 def _lose(cache: Cache, record: GangRecord, member: Member, what: str, now: float) -> Iterator[Effect]:
-    """Have its owner make it again where no other will soon."""
+    """Have its owner recreate it if nothing else will soon."""
     member.lost = True
     record.health.bereft = True
     cache.counters.decisions[Reason.MEMBER_LOST] += 1
@@ -190,12 +191,14 @@ def _lose(cache: Cache, record: GangRecord, member: Member, what: str, now: floa
 
 
 _AFTER_A_LOSS: Final = {
-    OnMemberLoss.REPLACE: "a successor joins the gang where it is, if there is room",
+    OnMemberLoss.REPLACE: "the replacement joins the gang if there is free capacity",
     OnMemberLoss.RESTART: "",
-    OnMemberLoss.NONE: "nothing is done about it, as the gang asks",
+    OnMemberLoss.NONE: "no action, as on-member-loss is none",
 }
-_RESTARTED: Final = "the gang is restarted whole, as it asks"
-_NOT_RESTARTED: Final = "the gang is not restarted: not all of its pods would be made again at no cost"
+_RESTARTED: Final = "the whole gang is restarted"
+_NOT_RESTARTED: Final = (
+    "the gang is not restarted: some of its pods would not be recreated without a counted failure"
+)
 
 
 def _is_core(record: GangRecord, member: Member) -> bool:
@@ -211,7 +214,7 @@ def _is_core(record: GangRecord, member: Member) -> bool:
 
 
 def left(cache: Cache, member: Member) -> None:
-    """This pod is no more: was it lost? Sometimes its going is all that is ever seen."""
+    """This pod no longer exists: was it lost? Sometimes its deletion is the only event."""
     record = cache.registry.gangs[cache.registry.gang_of[member.pod.uid]]
     if member.lost or not member.worked or member.pod.phase is Phase.SUCCEEDED:
         return
@@ -225,7 +228,7 @@ def left(cache: Cache, member: Member) -> None:
 
 
 def _restart(cache: Cache, record: GangRecord, lost: list[Mishap], now: float) -> list[Effect]:
-    """All members are evicted together, where their owners make them again at no cost."""
+    """Evict all members together, if their owners recreate them at no cost."""
     said, record.health.restart_for = record.health.restart_for, ""
     speaker = min(record.live(), key=arrival, default=None)
     if speaker is None:
@@ -256,9 +259,7 @@ def _pause(cache: Cache, record: GangRecord) -> float:
 def evict_all(
     cache: Cache, record: GangRecord, members: Iterable[Member], reason: Reason, now: float
 ) -> Iterator[Effect]:
-    """Evict them together: none of them counts from now on, and as many are asked for at a time as a namespace may
-    lose.
-    """
+    """Evict them together: none counts from now on. Each batch has as many as a namespace may lose at a time."""
     for number, member in enumerate(members):
         batch = number // cache.policy.evictions_per_namespace
         effect = pins.evict(record, member, reason, cache.policy, now)
@@ -279,7 +280,7 @@ def patience(cache: Cache, record: GangRecord) -> float:
 
 
 def _late(cache: Cache, record: GangRecord, now: float) -> list[Member]:
-    """Members whose time to start is up."""
+    """Members that exceeded their start timeout."""
     limit = patience(cache, record)
     times = [
         (m.starting_since, m)
@@ -296,7 +297,7 @@ def _late(cache: Cache, record: GangRecord, now: float) -> list[Member]:
 
 
 def _hurry(cache: Cache, record: GangRecord, late: list[Member], now: float) -> Iterable[Effect]:
-    """They are made again elsewhere where that costs nothing, else told of again and again."""
+    """Recreate late members elsewhere if that costs nothing; otherwise report them repeatedly."""
     limit = patience(cache, record)
     record.health.setbacks += 1
     cache.counters.decisions[Reason.NOT_STARTED] += len(late)
@@ -315,12 +316,12 @@ def _hurry(cache: Cache, record: GangRecord, late: list[Member], now: float) -> 
     return evict_all(cache, record, late, Reason.NOT_STARTED, now)
 
 
-_MADE_AGAIN: Final = "evicted, to be made again"
-_LEFT_ALONE: Final = "left alone: not all of them would be made again at no cost"
+_MADE_AGAIN: Final = "evicted, to be recreated"
+_LEFT_ALONE: Final = "not evicted: some of them would not be recreated without a counted failure"
 
 
 def _is_nodes_fault(record: GangRecord, member: Member) -> bool:
-    """Nothing is known to be wrong with the pod itself; or its image is there for others of its kind elsewhere."""
+    """No problem of the pod itself is known, or its image is available to similar pods elsewhere."""
     if member.pod.stuck not in OWN:
         return True
     return member.pod.stuck in IMAGE and any(
@@ -335,7 +336,7 @@ def _alike(one: Member, other: Member) -> bool:
 
 
 def _let_go(cache: Cache, record: GangRecord, now: float) -> None:
-    """Seats of members that still have their gate: others may use them while this gang does not start."""
+    """Release the seats of gated members: others may use them while this gang does not start."""
     backoff.wait_until(record, now + patience(cache, record))
     for member in record.live():
         if member.hold is not None and member.pod.gated and member.tied is None:

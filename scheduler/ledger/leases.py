@@ -1,6 +1,6 @@
-"""Seats that are kept for pods that their owners have not made yet, by the gang that moves or lost members.
+"""Leases: seats reserved for pods that their owners have not created yet, by the gang that moves or lost members.
 
-Never here: who takes them, and when they are given back (migration).
+Never here: which pods take them, and when they are released (migration).
 """
 
 from collections.abc import Iterator
@@ -14,29 +14,29 @@ from scheduler.model.demand import Demand
 from scheduler.model.workload import GangKey, Owner, Uid
 
 REFUSED: Final = 300.0
-"""Seconds for which a gang whose first member might not be evicted is not moved again, unless a person asks."""
+"""Seconds before a gang is moved again after the eviction of its first member was denied, unless an operator asks."""
 
 
 @dataclass(slots=True)
 class Lease:
-    """A seat kept for the pod that takes the place of `old`."""
+    """A seat reserved for the replacement of `old`."""
 
     old: Uid
     node: str
     role: str
     demand: Demand
     owner: Owner | None = None
-    """Of `old`, where that was lost."""
+    """The owner of `old`, if that was lost."""
 
     @property
     def name(self) -> Uid:
-        """Under which it uses room."""
+        """The name under which it uses resources."""
         return Uid(f"lease:{self.old}")
 
 
 @dataclass(slots=True)
 class Migration:
-    """One gang on its way. `going`: members that are not evicted yet; of a whole gang the first of them goes alone."""
+    """One gang that moves. `going`: members that are not evicted yet. Of an entire gang the first one goes alone."""
 
     gang: GangKey
     line: str
@@ -44,21 +44,21 @@ class Migration:
     leases: list[Lease]
     going: list[Uid]
     by: float
-    """When it is over, unless a member is on its way out then."""
+    """When the move ends, unless a member is terminating then."""
     asked: list[Uid] = field(default_factory=list)
     vacancy: bool = False
-    """Its members were lost rather than moved."""
+    """Its members were lost, not moved."""
 
 
 class Migrations:
-    """All gangs that move. What one gang asks of them costs the same, however many there are."""
+    """All moves of gangs. A query about one gang costs the same, however many there are."""
 
     def __init__(self) -> None:
         self.moves: dict[GangKey, Migration] = {}
-        """By gang; written here alone."""
+        """By gang. Only written here."""
         self._by_line: dict[str, dict[GangKey, Migration]] = {}
         self._drains: dict[GangKey, Migration] = {}
-        """Those that go on by themselves, which vacancies do not."""
+        """Moves that proceed on their own, unlike vacancies."""
         self._ends = Timers()
         self._refused: dict[GangKey, float] = {}
         self._waiting: dict[GangKey, None] = {}
@@ -70,12 +70,12 @@ class Migrations:
         return iter(list(self.moves.values()))
 
     def __contains__(self, key: object) -> bool:
-        """This gang is asked to move."""
+        """This gang was requested to move."""
         move = self.moves.get(key) if isinstance(key, GangKey) else None
         return move is not None and not move.vacancy
 
     def vacancy(self, key: GangKey) -> Migration | None:
-        """Places that are kept for successors of this gang's members."""
+        """Seats reserved for replacements of this gang's members."""
         move = self.moves.get(key)
         return move if move is not None and move.vacancy else None
 
@@ -98,12 +98,12 @@ class Migrations:
             del self._by_line[move.line]
 
     def last(self, move: Migration, by: float) -> None:
-        """It is over then."""
+        """Set the end of the move."""
         move.by = by
         self._ends.set(move.gang, by)
 
     def to_see_to(self, now: float) -> list[Migration]:
-        """Gangs that are asked to move, and vacancies that are over."""
+        """Gangs that were requested to move, and vacancies that are over."""
         due = list(self._ends.due(now))
         for key in due:
             self._ends.set(key, self.moves[key].by)
@@ -115,25 +115,25 @@ class Migrations:
         self._refused[key] = now + REFUSED
 
     def is_refused(self, key: GangKey, now: float) -> bool:
-        """So it is of no use to try again of our own accord."""
+        """Another attempt without an operator's request is useless."""
         return self._refused.get(key, now) > now
 
     @property
     def waited_for(self) -> bool:
-        """A gang has seats that others have to leave first."""
+        """A gang waits for its seats until others have left."""
         return bool(self._waiting)
 
     def wait(self, key: GangKey) -> None:
-        """This gang has seats that others have to leave first."""
+        """This gang waits for its seats until others have left."""
         self._waiting[key] = None
 
     def take_waiting(self) -> list[GangKey]:
-        """Gangs that waited so, once each: there is more room now."""
+        """Gangs that waited this way, once each: capacity was freed."""
         found, self._waiting = list(self._waiting), {}
         return found
 
     def names(self) -> set[Uid]:
-        """Under which leases use room."""
+        """Names under which leases use resources."""
         return {lease.name for move in self for lease in move.leases}
 
     def of(self, record: GangRecord) -> list[Migration]:
@@ -142,7 +142,7 @@ class Migrations:
         return list(self._by_line.get(lineage(record.key, pod), {}).values()) if pod is not None else []
 
     def extend(self, by: float) -> None:
-        """None of them is over before this."""
+        """None of them ends before this time."""
         for move in self:
             self.last(move, max(move.by, by))
 

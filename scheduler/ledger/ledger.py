@@ -1,7 +1,7 @@
-"""How what is known changes: `take(events, now)` takes facts in, `settle(now)` gives the effects, `handle` does both.
+"""The event loop of the core: `take(events, now)` records facts, `settle(now)` returns the effects, `handle` does both.
 
-Events are taken in one after the other; then every gang that they touched is looked at once, however many of
-its members were touched (`reconcile.reconcile`). `now` is any clock that never goes back, in seconds.
+Events are recorded one after the other. Then each affected gang is reconciled once, however many of its members changed
+(`reconcile.reconcile`). `now` is any monotonic clock, in seconds.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -65,21 +65,21 @@ class Ledger(Cache):
     # ── in ──────────────────────────────────────────────────────────────────────────────────────────────
 
     def handle(self, events: Iterable[ev.Event], now: float) -> list[Effect]:
-        """Take in what happened, and return what is to be done about it, in order."""
+        """Record what happened and return the resulting effects, in order."""
         self.take(events, now)
         return self.settle(now)
 
     def take(self, events: Iterable[ev.Event], now: float) -> None:
-        """Take in what happened, which is quick; what follows from it is told by the next `settle`."""
+        """Record what happened, which is quick. The next `settle` returns the effects."""
         for event in events:
             try:
                 self._take[type(event)](event, now)
-            except Exception as error:  # noqa: BLE001 - the others count
+            except Exception as error:  # noqa: BLE001 - the other events count
                 fault_isolation.broke(self, fault_isolation.gang_of(self, event), error, now)
 
     def settle(self, now: float) -> list[Effect]:
-        """Look once at every gang that was touched since, tell people of those with another verdict; what is to be
-        done, in order.
+        """Reconcile once every gang that was affected, and report gangs with a new verdict. Returns the effects in
+        order.
         """
         self._settle(now)
         effects, self._effects = self._effects, []
@@ -88,11 +88,11 @@ class Ledger(Cache):
     # ── out ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def request(self, record: GangRecord, now: float) -> Gang | None:
-        """What is to be asked of the planner for this gang now, if anything."""
+        """The current request to the planner for this gang, if any."""
         return migration.request(self, record, now)
 
     def next_deadline(self) -> float:
-        """When the next Tick is due, in the time of `now`; infinity when nothing depends on time."""
+        """When the next Tick is due, on the clock of `now`. Infinity if nothing depends on time."""
         if self.blind:
             return FOREVER
         times = [self._wake.next(), self.jobs_to_resume.next_due(), self.migrations.next_due()]
@@ -124,7 +124,7 @@ class Ledger(Cache):
     def _effect_done(self, event: ev.EffectDone, now: float) -> None:
         record = self.registry.gangs.get(event.effect.gang)
         if isinstance(event.effect, SetCondition):
-            self.member_conditions.settled(event.effect)  # nothing follows from it for its gang
+            self.member_conditions.settled(event.effect)  # its gang is not affected
         elif record is not None:
             handlers.effect_done(self, record, event.effect, now)
             self.mark(record.key)
@@ -137,7 +137,7 @@ class Ledger(Cache):
             handlers.effect_failed(self, record, event, now)
             self.mark(record.key)
 
-    # ── time, and who acts ──────────────────────────────────────────────────────────────────────────────
+    # ── time ───────────────────────────────────────────────────────────────────────────────────────────
 
     def _tick(self, _event: ev.Tick, now: float) -> None:
         for key in self._wake.due(now):
@@ -174,8 +174,8 @@ class Ledger(Cache):
         self._effects += self.member_conditions.due(self.registry.gangs, guard, now)
 
     def _sweep(self, now: float) -> None:
-        """Plans whose gang is gone, or has another plan by now, are given up; the others are looked at when there is more
-        room, as are gangs whose seats others had to leave.
+        """Abandon a plan if its gang is deleted or has another plan. Reconcile the others when capacity was freed, as
+        well as gangs that wait for their seats.
         """
         for key, plan in list(self.freeing.items()):
             record = self.registry.gangs.get(key)
@@ -189,7 +189,7 @@ class Ledger(Cache):
 
     def _look_after(self, record: GangRecord, now: float) -> None:
         if fault_isolation.is_refused(record):
-            record.spec = None  # what we failed on may be another now
+            record.spec = None  # its state may have changed since the internal error
         self._uncounted.add(record.key)
         record.pulse += 1
         self.looks += 1

@@ -1,9 +1,9 @@
-"""What every member of a gang says of it: the condition `gangwright.io/Seated`, beside the event on the first of them.
+"""The condition `gangwright.io/Seated` on every member of a gang, besides the event on the first of them.
 
-Lives here: which members lack the reason that holds now, and when they are written: once it has stood for a while, a
-few at a time. Never here: the reason and its text (`conditions`), and the first member, which
-is told at once. A member is written again for another reason, not for other numbers. A gang that has its seats is
-written only where a member says that it waits.
+Lives here: which members have an outdated reason, and when they are written: once the reason was stable for a while, in
+small batches. Never here: the reason and its text (`conditions`), and the first member, which is written at once. A
+member is written again for a new reason, but not for new figures. A gang that has its seats is only written if a member
+says that it waits.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -22,55 +22,55 @@ from scheduler.model.effects import SetCondition
 from scheduler.model.workload import GangKey, Uid
 
 STOOD: Final = 10.0
-"""Seconds that a reason must have stood: most pass sooner, and each costs a write for every member."""
+"""Seconds for which a reason must be stable: most pass sooner, and each costs one write per member."""
 
 RATE: Final = 50.0
-"""Writes a second at most, of all gangs together: next to nothing for an API server."""
+"""Maximum writes per second for all gangs: almost nothing for an API server."""
 
 BATCH: Final = 10
-"""Writes at a time."""
+"""Writes per batch."""
 
 LOOKED: Final = 1000
-"""Members that are looked at for a batch: a millisecond's worth."""
+"""Members checked for one batch, worth about a millisecond."""
 
 MATURED: Final = 200
-"""Gangs whose time has come that are taken in for a batch, for the same reason."""
+"""Due gangs accepted for one batch, for the same reason."""
 
 UNDER_WAY: Final = 50
-"""Writes without an outcome at most: a slow API server is asked more slowly."""
+"""Maximum writes without an outcome: a slow API server gets fewer writes."""
 
 LONGEST: Final = 300.0
-"""Seconds between two tries for a gang of which writes fail, at most; each takes twice as long as the last."""
+"""Maximum seconds between two attempts for a gang with failing writes. The interval doubles each time."""
 
 
 Guard: TypeAlias = Callable[[GangKey], AbstractContextManager[None]]
-"""What fails inside is the fault of this gang alone."""
+"""An exception inside is the fault of this gang only."""
 
 
 @dataclass(slots=True)
 class Standing:
-    """Why a gang is where it is, and how writing that went."""
+    """The current reason of a gang, and the state of writing it."""
 
     why: Reason | None
-    """None: the gang has nothing to say, and members that do not count for it have."""
+    """None: nothing to write for the gang, only for members that don't count for it."""
     due: float
-    """Its members are not written before."""
+    """Its members are not written before this time."""
     failures: int = 0
 
 
 class MemberConditions:
-    """The gangs of which a member may lack the present reason. Costs nothing for those of which none does."""
+    """Gangs with members that may have an outdated reason. Costs nothing for all others."""
 
     def __init__(self) -> None:
         self._standing: dict[GangKey, Standing] = {}
         self._timers = Timers()
         self._ready: dict[GangKey, None] = {}
-        """Gangs whose time has come, in that order."""
+        """Due gangs, in that order."""
         self._rests_until = float("-inf")
         self._under_way: set[SetCondition] = set()
 
     def note(self, record: GangRecord, said: conditions.Words, now: float) -> None:
-        """This gang was looked at.  said: its `conditions.words`."""
+        """This gang was reconciled.  said: its `conditions.words`."""
         key, why = record.key, _why(record, said)
         if why is None and not _lacking(record, None):
             self.forget(key)
@@ -84,19 +84,19 @@ class MemberConditions:
             self._timers.set(key, max(now, standing.due))
 
     def forget(self, key: GangKey) -> None:
-        """Nothing is to be told of this gang."""
+        """Nothing is to be written for this gang."""
         if self._standing.pop(key, None) is not None:
             self._ready.pop(key, None)
             self._timers.forget(key)
 
     def next_due(self) -> float:
-        """When there is something to write, if nothing else happens."""
+        """When the next write is due, if nothing else happens."""
         if len(self._under_way) >= UNDER_WAY:
             return float("inf")
         return self._rests_until if self._ready else max(self._rests_until, self._timers.next())
 
     def due(self, gangs: Mapping[GangKey, GangRecord], guard: Guard, now: float) -> Iterator[SetCondition]:
-        """What is to be written now."""
+        """The writes that are due now."""
         left = min(BATCH, UNDER_WAY - len(self._under_way))
         if left <= 0 or now < self._rests_until:
             return
@@ -118,11 +118,11 @@ class MemberConditions:
             yield from effects
 
     def settled(self, effect: SetCondition) -> None:
-        """This has an outcome."""
+        """This write has an outcome."""
         self._under_way.discard(effect)
 
     def failed(self, record: GangRecord, uid: Uid, now: float) -> None:
-        """This member was not written: it is tried again, later and later."""
+        """The write to this member failed: retry with increasing delay."""
         standing, member = self._standing.get(record.key), record.members.get(uid)
         if member is not None:
             member.telling = None
@@ -135,15 +135,15 @@ class MemberConditions:
 
 
 def _why(record: GangRecord, said: conditions.Words) -> Reason | None:
-    """What its members are to say; None: they need say nothing, or nothing else."""
+    """The reason that its members should have; None if they need no write."""
     if said is not None:
         return said[0]
     return Reason.SEATED if record.state in QUORUM_BOUND and _lacking(record, Reason.SEATED) else None
 
 
 def _lacking(record: GangRecord, why: Reason | None) -> list[tuple[Member, Reason]]:
-    """Members that say something else, with what they are to say. Of a gang that has its seats: those that say that it
-    waits. A member that does not count for its gang says its own reason.
+    """Members with an outdated reason, and their new one. If the gang has its seats: members that say that it waits. A
+    member that doesn't count for its gang has its own reason.
     """
     silent = None if why is Reason.SEATED else why
     live = record.live() if why is not None else []
@@ -153,7 +153,7 @@ def _lacking(record: GangRecord, why: Reason | None) -> list[tuple[Member, Reaso
 
 
 def _effects(record: GangRecord, why: Reason | None, most: int) -> tuple[list[SetCondition], bool]:
-    """For the first so many members that lack the reason, and whether there are more of them."""
+    """Writes for the first members with an outdated reason, and whether there are more of them."""
     lacking, said = _lacking(record, why), None
     effects = []
     for member, reason in lacking[:most]:

@@ -1,7 +1,7 @@
-"""What the watches tell of pods: the way of a pod into its gang and out of it, and which members count.
+"""Pod events: how a pod enters and leaves its gang, and which members count.
 
-A member that does not count stays in the record of its gang, waits, and is told why. Never here: what follows for the gang
-(reconcile), or what people are told (conditions).
+A member that doesn't count stays in its gang's record, waits, and reports why. Never here: what follows for the gang
+(reconcile), or messages (conditions).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,16 +25,16 @@ from scheduler.model.decision import TEXT, Reason, Refuse
 from scheduler.model.workload import GangKey, Group, Owner, Pod, Uid, gang_of_one
 
 REVISIONS: Final = frozenset({"ReplicaSet", "ReplicationController"})
-"""Kinds of which one owner above makes several in turn: their pods are one gang all the way."""
+"""Kinds of which one owner creates several in turn: all their pods are one gang."""
 
 
 def set_aside(cache: Cache, record: GangRecord) -> None:
-    """Say which members without a seat do not count now: pods that cannot be read beside others that can, and pods of
+    """Set aside members without a seat that don't count now: pods with invalid settings beside valid ones, and pods of
     a later run.
 
-    One run goes at a time: the one that has seats, else the one whose turn it was, else the eldest.  A run is what one
-    controller makes.  It keeps its turn while a pod of it has not ended; that of a Job also while its pods are made
-    again.
+    Runs go one at a time: first the one with seats, then the one that had its turn, then the oldest.  A run consists of
+    the pods of one controller.  It keeps its turn while one of its pods has not ended. A Job also keeps it while its
+    pods are recreated.
     """
     staying = [member for member in record.members.values() if member.stays]
     aside = _unread(staying)
@@ -64,7 +64,7 @@ def _unread(staying: Sequence[Member]) -> dict[Uid, Aside]:
 def _later_runs(
     cache: Cache, record: GangRecord, unended: Sequence[Member]
 ) -> tuple[Owner | None, list[Member]]:
-    """The controller of the run that goes first, and members of others without a seat; None: there is one run."""
+    """The controller of the run that goes first, and seatless members of the others. None: there is a single run."""
     runs: dict[str, list[Member]] = {}
     owners: dict[str, Owner] = {}
     for member in unended:
@@ -83,7 +83,7 @@ def _later_runs(
 
 
 def _makes_again(cache: Cache, owner: Owner) -> bool:
-    """A Job without pods that is to make more of them.  One that is suspended leaves its turn to the others."""
+    """A Job without pods that will create more.  A suspended one leaves its turn to the others."""
     traits = cache.owners.get(owner.uid)
     return owner.kind == "Job" and traits is not None and not (traits.ended or traits.suspended)
 
@@ -91,7 +91,7 @@ def _makes_again(cache: Cache, owner: Owner) -> bool:
 def is_of_several(
     key: GangKey, members: Iterable[Member], groups: Mapping[tuple[str, GangKey], Group]
 ) -> bool:
-    """Pods of several controllers are one gang: by a group object, by roles, or because the size is stated."""
+    """Pods of several controllers form one gang: it has a group object, roles, or a stated size."""
     said = {id(own): own for member in members if (own := member.pod.membership) is not None}
     return any(
         (own.format, key) in groups or own.size is not None or set(own.quorum or SINGLE) != {""}
@@ -106,16 +106,16 @@ def _turn(run: Sequence[Member], *, had: bool) -> tuple[bool, bool, tuple[float,
 
 def _taken_by(owner: Owner) -> str:
     return (
-        f"{TEXT[Reason.NAME_CONFLICT]}: {owner.kind} {owner.name}; these pods wait until it has ended. To run both at once,"
-        " give each a gang name of its own; to make both one gang, give them roles"
+        f"{TEXT[Reason.NAME_CONFLICT]}: {owner.kind} {owner.name}; these pods wait until it ends. To run both at once,"
+        " use two gang names; to form one gang, set roles"
     )
 
 
-_TOOK: Final = "pods of that controller are not evicted again within an hour"
+_TOOK: Final = "pods of that controller are not evicted again for 1 hour"
 
 
 def seen(cache: Cache, pod: Pod, now: float) -> None:
-    """Take in a pod as it is now."""
+    """Add or update a pod."""
     if pod.node is not None and not pod.phase.ended:
         cache.nodes.put(pod.uid, pod.node, pod.demand)
     if pod.scheduler not in cache.policy.scheduler_names or pod.native_group:
@@ -125,7 +125,7 @@ def seen(cache: Cache, pod: Pod, now: float) -> None:
     known = cache.registry.member(pod.uid)
     before = cache.registry.foreign_pods.get(pod.uid) if known is None else known.pod
     if before == pod and known is not None:
-        known.see(pod)  # what people are told on it may be another
+        known.see(pod)  # its status may differ
         return
     record, member = _enrolled(cache, pod, known, now)
     if before is None or not member.live or _said(before) != _said(pod):
@@ -136,9 +136,9 @@ def seen(cache: Cache, pod: Pod, now: float) -> None:
     if pod.node is not None and (before is None or before.node is None):
         cache.note_victim(pod.priority)
     if member.bound and pod.node is not None:
-        cache.occupy(pod, pod.node)  # once more: a change of gang gave its old seat back
+        cache.occupy(pod, pod.node)  # once more: a change of gang released its old seat
     if note_tried(member, now):
-        record.seen_by_kube_scheduler = True  # on a full cluster kube-scheduler asks us nothing
+        record.seen_by_kube_scheduler = True  # on a full cluster kube-scheduler does not call the extender
     if pod.node is not None or pod.deleting or pod.phase.ended:
         cache.release(member)
         if pod.phase.ended and before is not None and not before.phase.ended:
@@ -149,15 +149,15 @@ def seen(cache: Cache, pod: Pod, now: float) -> None:
     if not member.live:
         record.spec = None
     if before is not None and before.nominated and not pod.nominated:
-        record.verdict.try_again()  # kube-scheduler makes no room for it any more: others may be asked to
+        record.verdict.try_again()  # its nomination ended, so other pods may be preempted for it
     if pod.nominated and not (before is not None and before.nominated):
-        record.verdict.is_unlike()  # no other gang has the room of its nomination
+        record.verdict.is_unlike()  # no other gang has its nominated resources
     cache.nominated(pod, counts=member.hold is None)
     cache.mark(record.key)
 
 
 def _keep_seat(cache: Cache, member: Member, hold: Hold, now: float) -> None:
-    """The seat goes with the pod: its needs may have changed, or a late PATCH of an earlier run tied it elsewhere."""
+    """Keep the pod's seat: its demand may have changed, or a late PATCH of an earlier process tied it elsewhere."""
     pod, tied = member.pod, member.tied
     if tied is None or tied == hold.node or pod.seat is None:
         cache.occupy(pod, hold.node)
@@ -168,7 +168,7 @@ def _keep_seat(cache: Cache, member: Member, hold: Hold, now: float) -> None:
 
 
 def _said(pod: Pod) -> tuple[object, ...]:
-    """What a pod says of its gang."""
+    """What a pod states about its gang."""
     return (pod.membership, pod.complaints)
 
 
@@ -186,7 +186,9 @@ def _stranger_seen(cache: Cache, pod: Pod, now: float) -> None:
 
 
 def _took_room(cache: Cache, pod: Pod, now: float) -> None:
-    """A pod of another scheduler was bound. Where it took a seat for which others left, its owner is left alone."""
+    """A pod of another scheduler was bound. If it took a seat that was freed by preemption, its owner is spared from
+    now on.
+    """
     key = cache.spared_owners.room_on(pod.node)
     record = cache.registry.gangs.get(key) if key is not None else None
     if record is None or pod.node is None:
@@ -199,17 +201,18 @@ def _took_room(cache: Cache, pod: Pod, now: float) -> None:
         cache.spared_owners.leave_alone(pod.owner.uid, now)
     hidden = pod.key.namespace != record.key.namespace
     taker = called("pod", str(pod.key), pod.uid, hidden=hidden)
-    text = f"{member.pod.key.name}: {taker} of {pod.scheduler or 'no scheduler'} took its room on {pod.node}"
+    taken = f"took its reserved resources on {pod.node}"
+    text = f"{member.pod.key.name}: {taker} of {pod.scheduler or 'no scheduler'} {taken}"
     conditions.note_mishaps(record, Reason.PIN_BROKEN, [Mishap(member.pod, text)], _TOOK)
     cache.mark(record.key)
 
 
 def _enrolled(cache: Cache, pod: Pod, known: Member | None, now: float) -> tuple[GangRecord, Member]:
-    """The pod's gang and its place in it, made when it is new.
+    """The pod's gang and its member, created if new.
 
-    When all members ended, a pod of another controller begins a new gang; each that ended is on its own from then on.
-    One of the same controller takes the place of a member that failed: those that succeeded still count. While the
-    lists are still being read it cannot be told what all members are. known: it, if it is in a gang already.
+    When all members ended, a pod of another controller starts a new gang, and each ended pod becomes a gang of one. A
+    pod of the same controller replaces a failed member, and succeeded members still count. While lists are being read,
+    not all members are known. known: its member, if it already has a gang.
     """
     key = gang_spec.gang_key(pod)
     if known is not None:
@@ -226,7 +229,7 @@ def _enrolled(cache: Cache, pod: Pod, known: Member | None, now: float) -> tuple
 
 
 def _is_over(record: GangRecord, newcomer: Pod) -> bool:
-    """All members ended, and another controller made the newcomer."""
+    """All members ended, and another controller created the newcomer."""
     owner = newcomer.owner.uid if newcomer.owner else None
     return all(
         m.pod.phase.ended and (owner is None or m.pod.owner is None or m.pod.owner.uid != owner)
@@ -235,7 +238,7 @@ def _is_over(record: GangRecord, newcomer: Pod) -> bool:
 
 
 def forget(cache: Cache, uid: Uid, now: float) -> None:
-    """Nothing of this pod is left."""
+    """Remove everything about this pod."""
     member = cache.registry.member(uid)
     if member is not None:
         healing.left(cache, member)
@@ -250,7 +253,7 @@ def forget(cache: Cache, uid: Uid, now: float) -> None:
 
 
 def _left(cache: Cache, key: GangKey) -> None:
-    """A pod is no longer of this gang; a gang without pods leaves nothing behind."""
+    """A pod left this gang. A gang without pods leaves no traces."""
     if key in cache.registry.gangs:
         cache.mark(key, spec_too=True)
         return
@@ -276,7 +279,7 @@ def move(cache: Cache, uid: Uid, key: GangKey) -> None:
 
 
 def resolve(cache: Cache, record: GangRecord, now: float) -> Spec | None:
-    """What the gang asks for; pods of an earlier run leave it. None: nothing can be asked."""
+    """The gang's specification; pods of an earlier run leave it. None: nothing can be requested."""
     if record.spec is None:
         set_aside(cache, record)
         runtime_limit.recognize(cache, record)
@@ -290,7 +293,7 @@ def resolve(cache: Cache, record: GangRecord, now: float) -> Spec | None:
                 cache.history.replaced(record, [record.members[uid] for uid in former], now)
                 for uid in former:
                     move(cache, uid, gang_of_one(record.key.namespace, uid))
-                quorum.forget_completions(record)  # what they completed counts for them alone
+                quorum.forget_completions(record)  # their completions count for them only
             record.spec = replace(spec, done=quorum.completed(record, spec, cache.owners))
         record.overlooked = gang_spec.overlooked(record)
     return record.spec if isinstance(record.spec, Spec) else None

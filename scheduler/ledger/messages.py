@@ -1,7 +1,7 @@
-"""What people were told of a gang, and what they are still to be told.
+"""Records of what was reported about a gang, and of what is still unreported.
 
-Lives here: the notes, and how one gang or pod is called to another. Never here: when something is told, and in which
-words (conditions).
+Lives here: the records, and how messages name another gang or pod. Never here: when something is reported, and its text
+(conditions).
 """
 
 from dataclasses import dataclass
@@ -12,28 +12,28 @@ from scheduler.model.workload import GangKey, Pod, Uid
 
 @dataclass(slots=True)
 class Notice:
-    """The last time that people were told about a reason."""
+    """The last report of a reason."""
 
     message: str
     at: float
     span: float
     since: float = 0.0
-    """When they were first told these very words, in the ledger's time."""
+    """When this exact message was first reported, in the ledger's time."""
     count: int = 0
     """How often since then."""
     uid: Uid = Uid("")
-    """The member on which they were told."""
+    """The member that carried it."""
 
 
 class Overlooked(NamedTuple):
-    """Something that a member says and that has no effect: which field, and the sentence for people."""
+    """A setting of a member that has no effect: its field and the message."""
 
     field: str
     text: str
 
 
 class Failure(NamedTuple):
-    """A write of a plan that the API server did not do, in words for people."""
+    """A plan's write that the API server rejected, as a message."""
 
     plan: str
     uid: Uid
@@ -41,24 +41,24 @@ class Failure(NamedTuple):
 
 
 class GaveWay(NamedTuple):
-    """The gang that it last gave way to."""
+    """The gang that preempted it last."""
 
     gang: GangKey
     name: str
-    """What people call that gang."""
+    """The displayed name of that gang."""
     priority: int
     at: float
     """In the ledger's time."""
 
 
 class Mishap(NamedTuple):
-    """Something that befell a member, and that people are told once."""
+    """Something that happened to a member, reported once."""
 
     pod: Pod
     text: str
-    """Name and all: `train-1 failed on n2`."""
+    """Including its name: `train-1 failed on n2`."""
 
 
 def called(kind: str, name: str, uid: Uid, *, hidden: bool) -> str:
-    """A gang or pod by its name; to a reader of another namespace, who may not know that, by the uid of a pod."""
-    return f"a {kind} of another namespace (pod uid {uid})" if hidden else f"{kind} {name}"
+    """The name of a gang or pod. For readers in another namespace, who may not see it, the uid of a pod."""
+    return f"a {kind} in another namespace (pod uid {uid})" if hidden else f"{kind} {name}"

@@ -1,15 +1,15 @@
-"""Seats that are kept for pods that their owners have not made yet: of gangs that move, and of members that were lost.
-And for the gang that others move for, until they have left.
+"""Seats reserved for pods that their owners have not created yet: for gangs that move, and for lost members. Also for a
+gang that others move for, until they have left.
 
-Lives here: the leases; the order of the evictions of a move; which places of lost members are kept, for how long, and what
-ends that; and which pod takes a lease. A lease uses room under a name of its own, so no other pod gets it. It counts for
-its namespace as soon as the pod that it is to follow does not. A pod that moves is bound, or waits without a seat: what
-either asks of nodes holds no pin of ours, so the next of its owner asks the same. A member is lost where its gang was
-whole: the rest of the gang stands idle until its successor runs.
+Lives here: the leases; the order of a move's evictions; which seats of lost members are reserved, for how long, and
+when that ends; and which pod takes a lease. A lease uses resources under its own name, so no other pod gets them. It
+counts for its namespace as soon as its predecessor does not. A pod that moves is bound, or waits without a seat. The
+node requirements of either contain no pin, so its replacement has the same. A member is lost if its gang was complete:
+the rest of the gang is idle until the replacement runs.
 
-Never here: which seats a move goes to (engine.drain, engine.defragmentation). Everything ends by itself: a lease that no pod takes is given back,
-and an eviction that is refused ends a move of which nothing has happened yet. All of it is memory: a restart forgets the
-leases, and an evicted pod waits in the queue.
+Never here: the destination of a move (engine.drain, engine.defragmentation). Everything ends on its own: an unused
+lease is released, and a rejected eviction ends a move that has not started. All of it is in memory: a restart forgets
+the leases, and an evicted pod waits in the queue.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -29,18 +29,18 @@ from scheduler.model.effects import Announce, Effect
 from scheduler.model.workload import Gang, GangKey, Owner, Phase, Role, Uid
 
 AGAIN: Final = 5.0
-"""Seconds until a member whose gang is half way is asked to leave once more; a disruption budget changes slowly."""
+"""Seconds until the eviction of a member of a partially moved gang is retried. A disruption budget changes slowly."""
 
 
 SHOWN: Final = 8
-"""Nodes that are told by name."""
+"""Nodes that a message names."""
 
 
 # ── begin ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def begin(cache: Cache, event: ev.MoveFound, now: float) -> None:
-    """Keep the seats, and begin; nothing happens when the gang is no longer what it was."""
+    """Reserve the seats and start the move. Nothing happens if the gang has changed."""
     record = cache.registry.gangs.get(event.gang)
     members = [record.members.get(uid) for uid in event.seats] if record is not None else []
     there = all(m is not None and m.live for m in members) and all(
@@ -49,7 +49,7 @@ def begin(cache: Cache, event: ev.MoveFound, now: float) -> None:
     if record is None or not isinstance(record.spec, Spec) or not there or record.key in cache.migrations:
         return
     if not event.seats:
-        return  # a drain found no other room for any of them
+        return  # a drain found no other capacity for any of them
     leases = [
         Lease(uid, node, quorum.role_of(record.members[uid], record.spec), record.members[uid].pod.demand)
         for uid, node in event.seats.items()
@@ -72,7 +72,7 @@ def begin(cache: Cache, event: ev.MoveFound, now: float) -> None:
 
 
 def keep(cache: Cache, move: Migration, lease: Lease) -> None:
-    """The seat uses room from now on, and counts for the gang's namespace."""
+    """The seat uses resources from now on, and counts for the gang's namespace."""
     move.leases.append(lease)
     cache.nodes.put(lease.name, lease.node, lease.demand)
     cache.share_usage.keep(lease.name, lease.old, move.gang.namespace, lease.demand)
@@ -82,7 +82,7 @@ def _tell(record: GangRecord, going: list[Uid], event: ev.MoveFound) -> Iterator
     if going:
         pod = record.members[going[0]].pod
         nodes = ", ".join(sorted(set(event.seats.values()))[:SHOWN])
-        text = f"{TEXT[Reason.MOVED]}: {len(going)} pods are evicted, from {pod.node} first; kept: {nodes}"
+        text = f"{TEXT[Reason.MOVED]}: {len(going)} pods are evicted, first on {pod.node}; reserved: {nodes}"
         yield Announce(record.key, pod.uid, pod.key, pod.owner, Reason.MOVED, text)
 
 
@@ -94,7 +94,7 @@ def gang_of(
     surplus: Iterable[Member],
     without: str,
 ) -> Gang:
-    """What is asked of the planner for members that are to have other seats, but none on the node `without`.
+    """The request to the planner for members that need other seats, none on the node `without`.
 
     Members that stay are anchors.
     """
@@ -122,7 +122,7 @@ def gang_of(
 
 
 def carry_on(cache: Cache, now: float) -> list[Effect]:
-    """The next evictions of all moves; moves that are over end."""
+    """The next evictions of all moves. Moves that are over end."""
     effects: list[Effect] = []
     for move in cache.migrations.to_see_to(now):
         record = cache.registry.gangs.get(move.gang)
@@ -138,7 +138,7 @@ def carry_on(cache: Cache, now: float) -> list[Effect]:
 
 
 def _go(cache: Cache, record: GangRecord, move: Migration, now: float) -> list[Effect]:
-    """Of a whole gang one goes first: where a disruption budget forbids that, nothing has happened."""
+    """Of an entire gang the first member goes alone: if a disruption budget forbids that, nothing has happened."""
     begun = _has_begun(record, move)
     for uid in [uid for uid in move.asked if (m := record.members.get(uid)) is not None and m.live]:
         if begun and move.whole:
@@ -156,7 +156,7 @@ def _go(cache: Cache, record: GangRecord, move: Migration, now: float) -> list[E
 
 
 def _ask_again(cache: Cache, record: GangRecord, member: Member, now: float) -> None:
-    """Half of the gang is gone: the rest has to follow, as soon as its budget allows."""
+    """Half of the gang has left. The rest must follow as soon as its budget allows."""
     pins.evict(record, member, Reason.MOVED, cache.policy, now)
     member.evict_again = now + AGAIN
     cache.mark(record.key)
@@ -167,7 +167,7 @@ def _has_begun(record: GangRecord, move: Migration) -> bool:
 
 
 def _may_not_be(record: GangRecord, move: Migration) -> bool:
-    """Of a gang that moves whole a member is yet to be asked, or the first was asked and may be refused."""
+    """For an entire gang: a member is still to be requested, or the first was requested and may be denied."""
     return move.whole and bool(move.going or (move.asked and not _has_begun(record, move)))
 
 
@@ -176,7 +176,7 @@ def _leaves(member: Member | None) -> bool:
 
 
 def _stay(cache: Cache, move: Migration, uid: Uid, now: float) -> None:
-    """Its eviction was refused: the seats that were kept for it, or for the whole gang, are not needed."""
+    """Its eviction was denied: the seats reserved for it, or for the entire gang, are not needed."""
     move.asked.remove(uid)
     for lease in list(move.leases):
         if lease.old == uid or move.whole:
@@ -187,8 +187,8 @@ def _stay(cache: Cache, move: Migration, uid: Uid, now: float) -> None:
 
 
 def _is_over(cache: Cache, record: GangRecord | None, move: Migration, now: float) -> None:
-    """Unless a member is still on its way out: its owner may make the next one only then. Or others are, whose room its
-    seats need.
+    """End the move, unless a member is still terminating: its owner may create the replacement only then. A move also
+    continues while other pods terminate and its seats need their resources.
     """
     members = [record.members.get(lease.old) for lease in move.leases] if record is not None else []
     leaving = any(m is not None and m.pod.deleting and not m.pod.phase.ended for m in members)
@@ -206,7 +206,7 @@ def _is_over(cache: Cache, record: GangRecord | None, move: Migration, now: floa
 
 
 def _is_making_room(cache: Cache, move: Migration) -> bool:
-    """A pod is on its way out where a seat has no room yet, on a node that is heard of."""
+    """A pod is terminating on a reachable node where a seat has too few free resources."""
     full = {lease.node for lease in move.leases if cache.nodes.is_overdrawn(lease.node, lease.demand)}
     heard = {
         name
@@ -217,7 +217,7 @@ def _is_making_room(cache: Cache, move: Migration) -> bool:
 
 
 def give_back(cache: Cache, move: Migration, lease: Lease) -> None:
-    """The seat is no longer kept; a vacancy without seats is no more."""
+    """Release the seat. A vacancy without seats ends."""
     move.leases.remove(lease)
     if move.vacancy and not move.leases:
         cache.migrations.drop(move)
@@ -229,7 +229,7 @@ def give_back(cache: Cache, move: Migration, lease: Lease) -> None:
 
 
 def request(cache: Cache, record: GangRecord, now: float) -> Gang | None:
-    """What is to be asked of the planner for this gang now, if anything."""
+    """The current request to the planner for this gang, if any."""
     spec = record.spec
     if not isinstance(spec, Spec) or not cache.is_idle(record, now):
         return None
@@ -239,7 +239,7 @@ def request(cache: Cache, record: GangRecord, now: float) -> Gang | None:
 
 
 def match(cache: Cache, record: GangRecord, gang: Gang) -> dict[Uid, tuple[Migration, Lease]] | None:
-    """A lease for each member of the quorum, and for surplus as far as they go; None: some have none."""
+    """A lease for each member of the quorum, and for surplus as far as they suffice. None: some have none."""
     free = [(move, lease) for move in cache.migrations.of(record) for lease in move.leases]
     if not free:
         return None
@@ -259,7 +259,7 @@ def match(cache: Cache, record: GangRecord, gang: Gang) -> dict[Uid, tuple[Migra
 def _suits(cache: Cache, lease: Lease, role: Role, uid: Uid) -> bool:
     old, new = lease.demand, role.demand
     alike = (old.requests, old.selector, old.ports) == (new.requests, new.selector, new.ports)
-    if lease.owner is not None:  # what replaces a lost pod may ask to keep away from its node
+    if lease.owner is not None:  # the replacement of a lost pod may require another node
         alike = old == new
     there = cache.nodes.admits(lease.node, new)
     waits = cache.registry.member(lease.old)
@@ -268,7 +268,7 @@ def _suits(cache: Cache, lease: Lease, role: Role, uid: Uid) -> bool:
 
 
 def arrive(cache: Cache, record: GangRecord, now: float) -> list[Effect]:
-    """Members that came take the seats that are kept for them, as soon as those that had the room have left."""
+    """New members take the seats reserved for them, as soon as the previous pods have left."""
     if not cache.migrations.of(record) or not isinstance(record.spec, Spec) or not cache.is_idle(record, now):
         return []
     gang = quorum.request(record, record.spec, cache.policy)
@@ -294,23 +294,23 @@ def _sit_down(cache: Cache, record: GangRecord, seats: Mapping[Uid, str], now: f
 
 
 JOB_BACKOFF: Final = 10.0
-"""Seconds that a Job waits after its first failure; twice as long after each further one."""
+"""Seconds that a Job waits after its first failure. Doubles after each further one."""
 
 JOB_BACKOFF_LIMIT: Final = 360.0
-"""Seconds at which Kubernetes documents the end of that doubling."""
+"""Seconds at which that doubling ends, as documented by Kubernetes."""
 
 KEPT: Final = 30.0
-"""Seconds for an owner that waits for nothing to make the pod, on a busy cluster, and for us to see it."""
+"""Seconds for an owner without a delay to create the pod on a busy cluster, and for the watch to report it."""
 
 WATCHED_KINDS: Final = frozenset({"Job", "StatefulSet"})
-"""Kinds of owners of which we see that one is gone."""
+"""Kinds of owners that Gangwright watches for deletion."""
 
 
 def keep_place(cache: Cache, member: Member, now: float) -> None:
-    """This member ends without success, or is gone: its place is kept, where its gang was whole.
+    """This member ended without success or was deleted: its seat is reserved if its gang was complete.
 
-    Not where we or the cluster took it away, for others are to have the room. Whether the quorum needs it, and another
-    will come, is for `tend` to say, when all that has happened is known.
+    Not if Gangwright or the cluster took it away, because the resources are for others. `tend_places` decides later,
+    with all events known, whether the quorum needs it and a replacement will come.
     """
     pod, record = member.pod, cache.registry.gangs[cache.registry.gang_of[member.pod.uid]]
     ours = member.worked and record.was_bound and not quorum.is_surplus(member)
@@ -330,7 +330,7 @@ def keep_place(cache: Cache, member: Member, now: float) -> None:
 
 
 def _patience(cache: Cache, owner: Owner) -> float:
-    """Seconds for which a place is kept: as long as the owner waits, and a margin."""
+    """Seconds for which a seat is reserved: the owner's delay plus a margin."""
     traits = cache.owners.get(owner.uid)
     if owner.kind != "Job" or traits is None:
         return KEPT
@@ -338,7 +338,7 @@ def _patience(cache: Cache, owner: Owner) -> float:
 
 
 def tend_places(cache: Cache, record: GangRecord, now: float) -> None:
-    """Give back places that the quorum does not lack, that are no longer to be had, or that suit no successor."""
+    """Release seats that the quorum doesn't need, that are no longer available, or that fit no replacement."""
     move = cache.migrations.vacancy(record.key)
     if move is None:
         record.kept = ()
@@ -355,9 +355,7 @@ def tend_places(cache: Cache, record: GangRecord, now: float) -> None:
 
 
 def give_back_places(cache: Cache, key: GangKey) -> None:
-    """This gang is no more, so none of it stands idle, and it needs no room that others make. What was evicted of it comes
-    again.
-    """
+    """This gang no longer exists: none of it is idle and it needs no capacity. Its evicted pods are recreated."""
     move = cache.migrations.moves.get(key)
     if move is not None and not (move.going or move.asked):
         for lease in list(move.leases):
@@ -365,7 +363,7 @@ def give_back_places(cache: Cache, key: GangKey) -> None:
 
 
 def _suits_none(cache: Cache, record: GangRecord, now: float) -> bool:
-    """All that the quorum lacks are there, and not each of them has a place: the planner finds room for all."""
+    """All missing members exist, but not each of them has a lease: the planner finds capacity for all."""
     if not isinstance(record.spec, Spec) or not cache.is_idle(record, now):
         return False
     gang = quorum.request(record, record.spec, cache.policy)
@@ -373,7 +371,7 @@ def _suits_none(cache: Cache, record: GangRecord, now: float) -> bool:
 
 
 def _is_to_be_had(cache: Cache, record: GangRecord, lease: Lease) -> bool:
-    """Its owner makes another pod, and the node takes it."""
+    """Its owner creates another pod, and the node admits it."""
     owner, node, demand = lease.owner, cache.nodes.get(lease.node), lease.demand
     if owner is None or node is None or lease.node in record.pinning.barred_nodes:
         return False

@@ -1,9 +1,8 @@
-"""What each namespace uses, held against its share, and against what its ResourceQuotas leave.
+"""What each namespace uses, compared with its share and its ResourceQuotas.
 
-Lives here: the sums, whether a gang stays within a share, and gangs that ask for more than a quota allows or leaves: they
-lack pods. Never here: what follows from it. Only pods that are given room through us count for a share, bound or with a
-seat held, and in their place seats that are kept for their successors: what another scheduler places is not ours to share
-out.
+Lives here: the sums, whether a gang stays within a share, and gangs with pods that a quota prevents.
+Never here: the consequences. Only managed pods count for a share, bound or with a held seat, and seats reserved for
+their replacements in their place. Pods of other schedulers don't count.
 """
 
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
@@ -21,25 +20,25 @@ Sums = dict[str, float]
 
 
 class ShareUsage:
-    """Amounts by namespace and resource, kept with every seat that is given and given back."""
+    """Amounts by namespace and resource, updated with every seat."""
 
     def __init__(self, shares: Mapping[str, Share]) -> None:
         self.shares = shares
         self.version = 0
-        """Changes whenever the use or share of a namespace does."""
+        """Changes with the use or share of any namespace."""
         self._places: dict[Uid, tuple[str, Demand]] = {}
         self._kept: dict[Uid, tuple[Uid, str, Demand]] = {}
-        """What counts in the place of a pod as soon as that uses no room any more, and under which name."""
+        """What counts instead of a pod that no longer uses resources, and under which name."""
         self._used: dict[str, Sums] = {}
         self._excess: tuple[int, Mapping[str, Sums]] = -1, {}
 
     def adopt(self, shares: Mapping[str, Share]) -> None:
-        """These shares count from now on."""
+        """These shares apply from now on."""
         self.shares = shares
         self.version += 1
 
     def put(self, uid: Uid, namespace: str, demand: Demand) -> None:
-        """This pod uses room, once, however often it is told."""
+        """This pod uses resources. Repeated calls count once."""
         before = self._places.get(uid)
         if before is not None and before[1].requests == demand.requests:
             return
@@ -50,7 +49,7 @@ class ShareUsage:
             self.take(self._kept[uid][0])
 
     def take(self, uid: Uid) -> None:
-        """This pod uses no room any more."""
+        """This pod no longer uses resources."""
         place = self._places.pop(uid, None)
         if place is not None:
             self._add(*place, -1.0)
@@ -58,13 +57,13 @@ class ShareUsage:
             self.put(*self._kept[uid])
 
     def keep(self, name: Uid, old: Uid, namespace: str, demand: Demand) -> None:
-        """A seat is kept for the pod that takes the place of `old`: one of the two counts, at any time."""
+        """A seat is reserved for the replacement of `old`. At any time, exactly one of the two counts."""
         self._kept[old] = (name, namespace, demand)
         if old not in self._places:
             self.put(name, namespace, demand)
 
     def keep_no_longer(self, old: Uid) -> None:
-        """That seat is no longer kept."""
+        """That seat is no longer reserved."""
         kept = self._kept.pop(old, None)
         if kept is not None:
             self.take(kept[0])
@@ -81,21 +80,21 @@ class ShareUsage:
 
     @property
     def used(self) -> Mapping[str, Mapping[str, float]]:
-        """By namespace and resource, what is used."""
+        """By namespace and resource, the amounts in use."""
         return self._used
 
     def of(self, namespace: str) -> Usage:
         return Usage(dict(self._used.get(namespace, {})), self.shares.get(namespace, Share()))
 
     def below(self, namespace: str) -> Usage | None:
-        """What the namespace uses and may; None: nothing limits it."""
+        """The namespace's use and share; None: unlimited."""
         share = self.shares.get(namespace)
         return self.of(namespace) if share is not None and share.ceiling else None
 
     def over_ceiling(self, gang: Gang) -> tuple[str, float, float, float] | None:
-        """The first resource of which the quorum would take its namespace above its ceiling.
+        """The first resource for which the quorum would exceed its namespace's ceiling.
 
-        Its name, what the namespace uses, what the quorum needs, the ceiling.
+        Its name, the namespace's use, the quorum's needs, the ceiling.
         """
         share = self.shares.get(gang.key.namespace)
         if share is None or not share.ceiling:
@@ -107,8 +106,8 @@ class ShareUsage:
         return None
 
     def claims(self, gang: Gang) -> frozenset[str]:
-        """What the gang asks for that is guaranteed to its namespace; nothing, unless the quorum stays within all of
-        it.
+        """The gang's requested resources that its namespace is guaranteed. Empty unless the quorum stays within all of
+        them.
         """
         share = self.shares.get(gang.key.namespace)
         if share is None or not share.guaranteed:
@@ -119,10 +118,9 @@ class ShareUsage:
         return frozenset(name for name, _ in named) if within else frozenset()
 
     def excess(self) -> Mapping[str, Sums]:
-        """By namespace and resource, what it uses above its guarantee; a namespace without a share is guaranteed
-        nothing.
+        """By namespace and resource, its use above its guarantee. Without a share, nothing is guaranteed.
 
-        Only resources that a namespace is guaranteed: of anything else nothing is lent.
+        Only resources that some namespace is guaranteed: nothing else is lent.
         """
         if self._excess[0] != self.version:
             self._excess = self.version, dict(self._exceeding())
@@ -138,9 +136,7 @@ class ShareUsage:
                 yield namespace, above
 
     def guards(self, namespace: str, demand: Demand) -> bool:
-        """A pod of this demand uses something that is guaranteed to the namespace, which uses no more of it than
-        that.
-        """
+        """The pod uses a resource of which its namespace is guaranteed some and uses no more than that."""
         share = self.shares.get(namespace)
         if share is None or not share.guaranteed:
             return False
@@ -148,7 +144,7 @@ class ShareUsage:
         return any(least and wants.get(name) and name not in above for name, least in share.guaranteed)
 
     def borrowers(self, names: Collection[str], but: str) -> frozenset[str]:
-        """Namespaces that use more than is guaranteed to them of one of these resources."""
+        """Namespaces that exceed their guarantee of one of these resources."""
         return frozenset(
             namespace
             for namespace, above in self.excess().items()
@@ -165,9 +161,9 @@ class ShareUsage:
         )
 
     def limits(self, uids: Iterable[Uid], going: Iterable[Uid], own: str) -> tuple[Limit, ...]:
-        """How much of these pods, were they to leave for the namespace `own`, is more than theirs are guaranteed.
+        """How much these pods may free for the namespace `own` before other namespaces fall below their guarantees.
 
-        going: pods that leave already.  Only limits that these pods could pass.
+        going: pods that already leave.  Only limits that these pods could exceed.
         """
         theirs: dict[tuple[str, str], dict[Uid, float]] = {}
         for uid in uids:
@@ -186,7 +182,7 @@ class ShareUsage:
         return tuple(found)
 
     def _guarded(self, uid: Uid) -> Iterator[tuple[tuple[str, str], float]]:
-        """What the pod uses of the resources that are guaranteed to its namespace."""
+        """The pod's use of resources that its namespace is guaranteed."""
         place = self._places.get(uid)
         share = self.shares.get(place[0]) if place is not None else None
         if place is None or share is None:
@@ -200,8 +196,8 @@ class ShareUsage:
 def beyond_ceiling(
     usage: Usage, gang: Gang, seats: Container[Uid]
 ) -> dict[Uid, tuple[str, float, float, float]]:
-    """Surplus members with a seat that would take their namespace, quorum seated, above its ceiling: resource, what is
-    used by then, what the member needs, the ceiling.
+    """Placed surplus members that would exceed their namespace's ceiling after the quorum is placed: resource, use at
+    that point, the member's need, the ceiling.
     """
     used, needs = dict(usage.used), _needs(gang)
     used |= {name: used.get(name, 0.0) + value for name, value in needs.items()}
@@ -237,7 +233,7 @@ class Quotas:
         self._gathering: dict[str, dict[GangKey, None]] = {}
 
     def seen(self, quota: Quota) -> bool:
-        """Whether it is another than before."""
+        """Whether it differs from before."""
         own = self._by_namespace.setdefault(quota.namespace, {})
         before, own[quota.name] = own.get(quota.name), quota
         return before != quota
@@ -249,7 +245,7 @@ class Quotas:
             self._by_namespace.pop(namespace, None)
 
     def note(self, record: GangRecord) -> None:
-        """Take in whether this gang waits for members, and which quotas are too full for them."""
+        """Record whether this gang waits for members, and which quotas are too full for them."""
         if record.state == State.GATHERING:
             self._gathering.setdefault(record.key.namespace, {})[record.key] = None
             record.quota_full = self._full(record)
@@ -269,7 +265,7 @@ class Quotas:
         return self._gathering.get(namespace, ())
 
     def too_small(self, record: GangRecord) -> Iterator[str]:
-        """A sentence for every limit that the gang's quorum alone goes beyond."""
+        """A message for every limit that the gang's quorum alone exceeds."""
         own = self._by_namespace.get(record.key.namespace)
         if not own or not isinstance(record.spec, Spec):
             return
@@ -278,14 +274,14 @@ class Quotas:
             for resource, hard in quota.hard:
                 if needs.get(resource, 0) > hard:
                     yield (
-                        f"ResourceQuota {quota.name}: {resource}: {written(resource, hard)}: the gang's quorum "
-                        f"needs {written(resource, needs[resource])}, so its last pods are never created"
+                        f"ResourceQuota {quota.name} allows {written(resource, hard)} {resource}, but the gang's "
+                        f"quorum needs {written(resource, needs[resource])}; its last pods cannot be created"
                     )
 
     def _full(self, record: GangRecord) -> str:
-        """Which quotas leave too little for the pods that the quorum lacks; empty: none.
+        """Quotas that leave too little for the missing pods of the quorum. Empty if none.
 
-        A limit that the whole quorum goes beyond is told by `too_small`.
+        A limit that the whole quorum exceeds is reported by `too_small`.
         """
         own = self._by_namespace.get(record.key.namespace)
         if not own or not isinstance(record.spec, Spec):
@@ -304,7 +300,7 @@ class Quotas:
 
 
 def _lacking(record: GangRecord, spec: Spec, counts: Mapping[str, int]) -> dict[str, int]:
-    """By resource: what so many of each role ask for, its members being like the first of them that is there."""
+    """By resource: the requests of this many members per role. The first existing member stands for its role."""
     needs: dict[str, int] = {}
     counted: set[str] = set()
     for member in sorted(record.live(), key=arrival):

@@ -1,7 +1,7 @@
-"""The columns of the cluster: capacity and use of every node, kept incrementally.
+"""The columns of the cluster: capacity and use of every node, maintained incrementally.
 
-A pod uses room in exactly one place: the node it is bound to, or else the seat held for it. Both go through
-`put`, keyed by the pod's uid, so no order of events can count a pod twice.
+A pod uses resources in exactly one place: on its node, or else on the node of its held seat. Both go through `put`,
+keyed by the pod's uid, so no order of events can count a pod twice.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -29,15 +29,15 @@ from scheduler.model.resources import Amounts, ResourceAxis, Vector
 from scheduler.model.workload import Uid
 
 VECTORS_KEPT: Final = 4096
-"""Distinct requests whose vectors are remembered."""
+"""Cached vectors of distinct requests."""
 
 ANSWERS_KEPT: Final = 16_384
-"""Answers of `admits` that are remembered until a node changes: one for every seat that is on its way."""
+"""Answers of `admits` that are cached until a node changes: one for every seat in progress."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """Everything about the nodes that changes rarely."""
+    """Attributes of the nodes that rarely change."""
 
     axis: ResourceAxis
     names: tuple[str, ...]
@@ -50,7 +50,7 @@ class _Columns:
 
 
 class NodeTable:
-    """Nodes by name, and the place of every pod that uses room on one."""
+    """Nodes by name, and the place of every pod that uses resources."""
 
     def __init__(self, levels: tuple[Level, ...]) -> None:
         self._levels = levels
@@ -62,11 +62,11 @@ class NodeTable:
         self._columns: _Columns | None = None
         self._used: Matrix = np.zeros((0, 0))
         self.version = 0
-        """Changes with anything but the use of room."""
+        """Changes with everything except resource use."""
         self.generation = 0
         """Changes with everything."""
         self.room_version = 0
-        """Changes when room may have grown anywhere: what did not fit may fit now."""
+        """Changes when free resources may have grown anywhere: what did not fit may fit now."""
         self._ports_version = 0
         self._port_picture: tuple[object, tuple[tuple[HostPort, Mask], ...]] = (None, ())
 
@@ -80,7 +80,7 @@ class NodeTable:
         return self._nodes.get(name)
 
     def seen(self, node: Node) -> bool:
-        """Take in a node as it is now; False when nothing about it is new."""
+        """Add or update a node. False if nothing changed."""
         if self._nodes.get(node.name) == node:
             return False
         self._nodes[node.name] = node
@@ -94,9 +94,9 @@ class NodeTable:
         return True
 
     def put(self, uid: Uid, node: str, demand: Demand) -> None:
-        """This pod uses room on this node, and on no other."""
+        """This pod uses resources on this node, and on no other."""
         before = self._places.get(uid)
-        # A pin changes what a pod demands of nodes, not how much it needs.
+        # A pin changes a pod's node requirements, not its resource needs.
         room = (node, demand.requests, demand.ports)
         if before is not None and (before[0], before[1].requests, before[1].ports) == room:
             self._places[uid] = (node, demand)
@@ -109,7 +109,7 @@ class NodeTable:
         self._use(node, demand, 1.0)
 
     def take(self, uid: Uid) -> None:
-        """This pod uses no room any more."""
+        """This pod no longer uses resources."""
         place = self._places.pop(uid, None)
         if place is None:
             return
@@ -131,7 +131,7 @@ class NodeTable:
             yield uid, node, demand
 
     def vector(self, demand: Demand) -> Vector:
-        """float64[r]: the demand on the axis; resources that no node has are left out."""
+        """float64[r]: the demand on the axis. Resources that no node has are left out."""
         axis = self._now().axis
         row = self._vectors.get(demand.requests)
         if row is None:
@@ -150,7 +150,7 @@ class NodeTable:
         return used
 
     def admits(self, node: str, demand: Demand) -> bool:
-        """The node is there, and lets this demand in as far as selector, affinity, taints and cordon say."""
+        """The node exists, and admits this demand by selector, affinity, taints and cordon."""
         columns, key = self._now(), (node, *demand.where)
         row, known = columns.index.get(node), self._admits.get(key)
         if row is None or known is not None:
@@ -162,11 +162,11 @@ class NodeTable:
         return is_open
 
     def admits_all(self, seats: Iterable[tuple[str, Demand]]) -> bool:
-        """Each of these nodes lets the demand in that is beside it."""
+        """Each of these nodes admits its demand."""
         return all(self.admits(node, demand) for node, demand in seats)
 
     def has_room(self, node: str, demand: Demand) -> bool:
-        """The node has room for one more of this demand, as far as amounts and host ports say."""
+        """The node has enough free resources and host ports for one more of this demand."""
         columns = self._now()
         row = columns.index.get(node)
         if row is None or any(name not in columns.axis.index for name, _ in demand.requests):
@@ -179,7 +179,7 @@ class NodeTable:
         return not any(own.clashes(port) for own in demand.ports for port in taken)
 
     def is_overdrawn(self, node: str, demand: Demand, but: Collection[Uid] = ()) -> bool:
-        """More is used on the node than it has, of something that this demand asks for; were these pods gone."""
+        """The node is overcommitted in a resource that this demand requests, even without the pods in `but`."""
         columns = self._now()
         row = columns.index.get(node)
         if row is None:
@@ -188,11 +188,11 @@ class NodeTable:
         return bool((short & (self.vector(demand) > 0)).any())
 
     def is_any_overdrawn(self, seats: Iterable[tuple[str, Demand]], but: Collection[Uid] = ()) -> bool:
-        """One of these nodes is overdrawn for the demand that is beside it."""
+        """One of these nodes is overcommitted for its demand."""
         return any(self.is_overdrawn(node, demand, but) for node, demand in seats)
 
     def snapshot(self, nominations: Sequence[tuple[str, int, Demand]]) -> Snapshot:
-        """One picture of the cluster; its arrays never change afterwards."""
+        """A snapshot of the cluster. Its arrays never change afterward."""
         columns = self._now()
         free = columns.capacity - self._used
         free.flags.writeable = False
@@ -217,7 +217,7 @@ class NodeTable:
         )
 
     def grew(self) -> None:
-        """There may be more room than there was."""
+        """Free resources may have grown."""
         self.room_version += 1
 
     def _changed(self) -> None:
@@ -233,7 +233,7 @@ class NodeTable:
             self._used[row] += sign * self.vector(demand)
 
     def _now(self) -> _Columns:
-        """The columns, made again when nodes have changed since."""
+        """The columns, rebuilt after a change of nodes."""
         if self._columns is None:
             nodes = [self._nodes[name] for name in sorted(self._nodes)]
             axis = ResourceAxis().extended(name for node in nodes for name, _ in node.capacity)
@@ -247,7 +247,7 @@ class NodeTable:
         return self._columns
 
     def _port_masks(self, columns: _Columns) -> tuple[tuple[HostPort, Mask], ...]:
-        """Host ports in use, with their nodes. Made again only when a pod with host ports came or went."""
+        """Host ports in use, with their nodes. Rebuilt only when a pod with host ports came or left."""
         made_for = (self.version, self._ports_version)
         if self._port_picture[0] != made_for:
             masks: dict[HostPort, Mask] = {}

@@ -1,6 +1,6 @@
-"""When a gang began, and how long it ran: read off its pods, and taught to the memory of runtimes.
+"""When a gang started and how long it ran, derived from its pods and added to the memory of runtimes.
 
-Lives here: what counts as a run, and what is asked of that memory. Never here: how it answers (runtimes).
+Lives here: what counts as a run, and queries to that memory. Never here: its answers (runtimes).
 """
 
 from typing import Final
@@ -14,11 +14,11 @@ from scheduler.model.queueing import Estimate
 from scheduler.model.workload import Phase, PodKey
 
 MARGIN: Final = 0.01
-"""Of what was declared, beyond LIE times it: the clock of the API server counts whole seconds."""
+"""Tolerance relative to the declaration, beyond LIE times it: the API server's clock counts whole seconds."""
 
 
 def kind(record: GangRecord) -> str:
-    """The kind of the controller that makes its pods; empty where none does."""
+    """The kind of the controller that creates its pods. Empty if none does."""
     return next((m.pod.owner.kind for m in record.members.values() if m.pod.owner is not None), "")
 
 
@@ -34,39 +34,37 @@ CREDITED: Final = frozenset(
         "ElasticJob",
     }
 )
-"""Kinds of owners whose gangs have a memory of their own, in each namespace."""
+"""Kinds of owners with a memory of their own for their gangs, in each namespace."""
 
 
 FOREVER: Final = frozenset({"ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController"})
-"""Kinds of owners whose pods do not end by themselves."""
+"""Kinds of owners with pods that don't end on their own."""
 
 
 def creditor(record: GangRecord) -> str:
-    """Under which kind its runtimes are remembered: all other kinds share one memory with pods without an owner.
+    """The kind under which its runtimes are recorded. All other kinds share one memory with pods without an owner.
 
-    A tenant may write any kind into `ownerReferences`, and would be believed afresh with each.
+    Otherwise a tenant could write a new kind into `ownerReferences` and be trusted again each time.
     """
     own = kind(record)
     return own if own in CREDITED else ""
 
 
 def declared(record: GangRecord) -> float | None:
-    """The runtime that it declares, in seconds; where no pod that is left declares any, what it declared when it
-    began.
-    """
+    """The declared runtime in seconds. If no remaining pod declares one, the declaration at its start."""
     says = record.spec.wish.expected_runtime if isinstance(record.spec, Spec) else None
     return record.observed.promised if says is None else says
 
 
 def limit(record: GangRecord) -> float | None:
-    """The seconds after which it is ended, as its pods ask; None: nothing ends it."""
+    """The seconds after which it is ended, as its pods request; None: unlimited."""
     span = record.spec.wish.max_runtime if isinstance(record.spec, Spec) else None
     return None if span is None or PodKey(*record.key).off_limits else span
 
 
 def doubted_at(record: GangRecord) -> float:
-    """When a gang that runs on has run so much longer than declared that its owner is believed no more; infinity:
-    never, or it is known.
+    """When a running gang exceeds its declaration so far that its owner is no longer trusted. Infinity if never, or if
+    already known.
     """
     says = declared(record)
     if record.observed.since is None or record.observed.doubted or says is None or says <= 0:
@@ -75,8 +73,8 @@ def doubted_at(record: GangRecord) -> float:
 
 
 def keep(cache: Cache, record: GangRecord, now: float) -> None:
-    """Remember when its quorum was whole, and what it took when it has ended."""
-    record.observed.run, record.observed.reach = None, UNASKED  # what its members declare may be another
+    """Record when its quorum was complete, and its runtime when it has ended."""
+    record.observed.run, record.observed.reach = None, UNASKED  # members may declare something else now
     if record.state in QUORUM_BOUND:
         if record.observed.since is None:
             record.observed.since, record.observed.promised = _began(record, now), declared(record)
@@ -92,10 +90,10 @@ def keep(cache: Cache, record: GangRecord, now: float) -> None:
 
 
 def expect(cache: Cache, record: GangRecord, *, forecast: bool = False) -> Estimate:
-    """How many seconds this gang runs from its start on, as far as is known.
+    """How many seconds this gang runs from its start, as far as known.
 
-    One that overran by far is expected to have ended long ago: so what it overran counts, not what others took. One
-    that is ended after a time runs no longer; where it declares nothing else, it is let past others by that time.
+    One that overran by far is expected to have ended already, so its overrun counts and not the runtimes of others. A
+    gang with a max-runtime runs no longer than that. If it declares nothing else, backfill assumes that time.
     """
     says, most = declared(record), limit(record)
     if record.observed.doubted and says is not None:
@@ -110,8 +108,8 @@ def expect(cache: Cache, record: GangRecord, *, forecast: bool = False) -> Estim
 
 
 def reach(cache: Cache, record: GangRecord) -> Reach:
-    """How many seconds it runs at the longest, by `expect`: kept until it is looked at again. Not of one that is ended
-    after a time: what is learned of others would not reach its bound.
+    """Maximum seconds of its run, by `expect`: cached until it is reconciled again. Not for a gang with a max-runtime,
+    because lessons from others would not reach its bound.
     """
     if limit(record) is not None:
         return Reach(expect(cache, record).high)
@@ -122,7 +120,7 @@ def reach(cache: Cache, record: GangRecord) -> Reach:
 
 
 def _run(cache: Cache, record: GangRecord) -> Run:
-    """What is asked of `runtimes` about it."""
+    """The query to `runtimes` about it."""
     default = cache.policy.default_runtime
     if (
         record.observed.run is None
@@ -135,14 +133,16 @@ def _run(cache: Cache, record: GangRecord) -> Run:
 
 
 def _teach(cache: Cache, record: GangRecord, ran: float) -> None:
-    """What a run took; and what its declaration was worth, if it was one run, and was not told when it overran."""
+    """Record the runtime of a run. Also the accuracy of its declaration, if it was a single run and its overrun was not
+    recorded.
+    """
     whole = not (record.observed.interrupted or record.observed.doubted)
     promised = record.observed.promised if whole else None
     cache.runtimes.ended(record.key.namespace, creditor(record), len(record.members), promised, ran)
 
 
 def _began(record: GangRecord, now: float) -> float:
-    """The last of the binds, where all pods tell theirs."""
+    """The latest bind, if all pods report theirs."""
     times = [m.pod.bound_at for m in record.live() if m.bound]
     known = [at for at in times if at is not None]
     return min(max(known), now) if known and len(known) == len(times) else now

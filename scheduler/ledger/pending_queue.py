@@ -1,8 +1,8 @@
-"""The gangs that have pods to seat now, in the order in which they are asked about.
+"""The gangs with pods to place now, in planning order.
 
-Some of them go one at a time: those about which kube-scheduler decides by rules that the planner does not model. Such a
-gang is seated by its room alone, and what kube-scheduler refuses is learned when the gates are gone. Two of them side by
-side may each get half of what only one can have. Never here: the rollback of one that is refused (reconcile).
+Serial gangs go one at a time: those that kube-scheduler places by rules that the planner does not model. Such a gang is
+planned by capacity only, and rejections by kube-scheduler show up after ungating. Two of them in parallel may each get
+half of the resources that one needs. Never here: the rollback of a rejected one (reconcile).
 """
 
 import operator
@@ -19,42 +19,39 @@ from scheduler.model.queueing import Waiting
 from scheduler.model.workload import GangKey
 
 Turn: TypeAlias = tuple[Any, ...]
-"""A sort key: smaller goes first. All keys of one function can be compared with each other."""
+"""A sort key: smaller goes first. All keys of one function are comparable."""
 
 _ORDER: Final = operator.attrgetter("order")
 
 FEW: Final = 16
-"""Who came or went, up to which a copy of the queue is mended: each costs some comparisons; made again it costs as
-many as gangs wait.
-"""
+"""Maximum number of additions and removals for which a copy of the queue is patched. Each costs a few comparisons,
+while a rebuild costs as many as gangs wait."""
 
 REORDER: Final = 5.0
-"""Seconds after which places are worked out again that change by themselves: who has waited long, who has used much."""
+"""Seconds between updates of positions that change on their own, by waiting time or by use."""
 
 
 class Turns(Protocol):
-    """Whose turn it is, and when that changes by itself."""
+    """The order of gangs, and when it changes on its own."""
 
     def turn(self, waiting: Waiting, now: float) -> Turn:
-        """The place of this gang in the queue."""
+        """The position of this gang in the queue."""
 
     def ages_at(self, waiting: Waiting) -> float:
         """When it moves forward by age alone; infinity: never."""
 
     def moved(self, queue: Sequence[GangRecord]) -> Mapping[str, float]:
-        """Namespaces whose gangs have another turn than when this was asked last, by what others did, with what they go
-        by now.
-        """
+        """Namespaces with gangs that moved since the last call because of other gangs, and their new sort values."""
 
     def shifted(self, turn: Turn, by: float) -> Turn:
-        """The turn that a gang of such a namespace has now; only where it has not come of age meanwhile."""
+        """The new turn of a gang of such a namespace. Only valid if it did not come of age meanwhile."""
 
     def at_once(self, queued: int) -> bool:
-        """Places of a queue this long are worked out again now, and not only every few seconds."""
+        """Update the positions of a queue of this length now, instead of every few seconds only."""
 
 
 class ByArrival:
-    """Partly bound first, then priority, then arrival; within a second by name."""
+    """Partially bound first, then priority, then arrival; within a second by name."""
 
     def turn(self, waiting: Waiting, _now: float) -> Turn:
         gang = waiting.gang
@@ -74,20 +71,20 @@ class ByArrival:
 
 
 class SerialGangs:
-    """The gangs that go one at a time and have some of their seats, not all. After a restart they are read off the pods."""
+    """Serial gangs that have some but not all of their seats. After a restart they are derived from the pods."""
 
     def __init__(self) -> None:
         self._open: dict[GangKey, None] = {}
 
     def before(self, record: GangRecord) -> GangKey | None:
-        """The gang that this one lets pass; None: none. One that is bound in part or whole waits for no other."""
+        """The gang that this one waits for, if any. A partially or fully bound gang waits for no other."""
         if not record.unmodeled or record.partly_bound or record.state in QUORUM_BOUND:
             return None
         return next((key for key in self._open if key != record.key), None)
 
     def note(self, record: GangRecord, facts: Facts) -> bool:
-        """Take in where this gang is now, after its state was worked out. Whether it holds up others no more."""
-        # A bound pod tells no more what it asks of nodes, so a torn gang stays what it was.
+        """Record this gang's state after it was derived. Returns whether it no longer blocks others."""
+        # A bound pod no longer shows its node requirements, so a partially bound gang stays what it was.
         kept = record.unmodeled and facts.bound > 0
         record.unmodeled = facts.quorum > 1 and (
             kept or any(m.live and m.pod.unmodeled for m in record.members.values())
@@ -99,7 +96,9 @@ class SerialGangs:
         return self.close(record.key)
 
     def close(self, key: GangKey) -> bool:
-        """This gang is whole, has given everything back, or is no more. Whether it held up others until now."""
+        """This gang is complete, has released everything, or no longer exists. Returns whether it blocked others until
+        now.
+        """
         if key not in self._open:
             return False
         del self._open[key]
@@ -121,65 +120,61 @@ class PendingQueue:
         self._waiting: dict[GangKey, Waiting] = {}
         self._aging = Timers()
         self._again = float("-inf")
-        """When it is asked again who has moved."""
+        """When moved gangs are checked again."""
         self._records: dict[GangKey, GangRecord] = {}
         self._sorted: list[GangRecord] = []
-        """The queue when it was asked for last: the next is made from it, since a list that is nearly in order is
-        sorted quickly.
-        """
+        """The queue at its last read. The next one is built from it, because sorting a nearly sorted list is fast."""
         self._added: dict[int, GangRecord] = {}
-        """By identity, who has come since."""
+        """By identity, additions since then."""
         self._left: dict[int, GangRecord] = {}
-        """And who of it has gone."""
+        """Removals since then."""
         self.touched: dict[int, GangRecord] = {}
-        """By identity, those of which something may be new since a pass has looked at all of them."""
+        """By identity, gangs that may have changed since a pass examined all of them."""
         self._stale = self._shuffled = False
-        """The queue is another; and a gang that is still in it has another place."""
+        """The queue has changed; and a gang that is still in it has moved."""
         self.version = 0
-        """Changes whenever the queue does."""
+        """Changes with the queue."""
         self.shuffles = 0
-        """Grows whenever those who are in it change places by themselves."""
+        """Grows whenever gangs in the queue move on their own."""
         self.rekeyed = 0
-        """Grows whenever their places are worked out again: what was a place before is none now, even where the order
-        is the same.
-        """
+        """Grows whenever positions are recomputed: earlier sort keys are invalid, even if the order is the same."""
 
     def __len__(self) -> int:
         return len(self._records)
 
     def has(self, record: GangRecord) -> bool:
-        """This gang waits, and it is still this one and not another of its name."""
+        """This very gang waits, not another one of its name."""
         return self._records.get(record.key) is record
 
     def touch(self, record: GangRecord) -> None:
-        """Something about this gang may be new, so it is looked at again if it waits."""
+        """This gang may have changed, so it is examined again if it waits."""
         if self.has(record):
             self.touched[id(record)] = record
 
     def queue(self) -> Sequence[GangRecord]:
-        """In order; another list as soon as anything changes, so that a reader reads one to its end."""
+        """The queue in order. A new list after every change, so that a reader can finish the old one."""
         if self._stale:
             stay = (record for record in self._sorted if id(record) not in self._left)
-            self._sorted = self._mended() or sorted([*stay, *self._added.values()], key=_ORDER)
+            self._sorted = self._patched() or sorted([*stay, *self._added.values()], key=_ORDER)
             self._added, self._left, self._stale, self._shuffled = {}, {}, False, False
         return self._sorted
 
-    def _mended(self) -> list[GangRecord] | None:
-        """The queue without the few who have gone, and with the few who have come; None: too much has changed."""
+    def _patched(self) -> list[GangRecord] | None:
+        """The queue after a few removals and additions. None: too much has changed."""
         if self._shuffled or len(self._left) + len(self._added) > FEW:
             return None
-        mended = list(self._sorted)
+        patched = list(self._sorted)
         for record in self._left.values():
-            place = bisect_left(mended, record.order, key=_ORDER)
-            if place == len(mended) or mended[place] is not record:
+            place = bisect_left(patched, record.order, key=_ORDER)
+            if place == len(patched) or patched[place] is not record:
                 return None
-            del mended[place]
+            del patched[place]
         for record in self._added.values():
-            insort(mended, record, key=_ORDER)
-        return mended
+            insort(patched, record, key=_ORDER)
+        return patched
 
     def note(self, record: GangRecord, waiting: Waiting | None, now: float) -> None:
-        """What this gang wants now; None: nothing."""
+        """Record what this gang requests now; None: nothing."""
         if waiting is None:
             self.strike(record.key)
             record.wanted = None
@@ -195,7 +190,7 @@ class PendingQueue:
             return
         self._shuffled |= known and record.order != order
         record.order = order
-        if not same:  # else it stays the very request that its verdict counts for
+        if not same:  # otherwise it keeps the very request that its verdict is for
             record.wanted = wanted
         if not known:
             self._leaves(record.key)  # another gang of this name
@@ -203,17 +198,17 @@ class PendingQueue:
         self._changed()
 
     def behind(self, record: GangRecord) -> Iterator[GangRecord]:
-        """Those behind this gang, in order."""
+        """The gangs behind this one, in order."""
         queue = self.queue()
         return islice(queue, bisect_right(queue, record.order, key=_ORDER), None)
 
     def waiting(self) -> list[Waiting]:
-        """All that wait, in order."""
+        """All waiting gangs, in order."""
         return [self._waiting[record.key] for record in self.queue()]
 
     def reorder(self, now: float) -> None:
-        """Work out again whose turn it is, where that changes by itself: when a gang has waited long, and every few
-        seconds, or at once, where others have moved.
+        """Recompute positions that change on their own: when a gang comes of age, and every few seconds, or at once, if
+        others have moved.
         """
         due, at_once = self._aging.next() <= now, self.turns.at_once(len(self))
         if not self._records or not (due or at_once or now >= self._again):
@@ -227,7 +222,7 @@ class PendingQueue:
         movers = [record for record in before if record.key.namespace in moved] if moved else []
         for record in movers:
             record.order = shifted(record.order, moved[record.key.namespace])
-        self._sorted = sorted(before, key=_ORDER)  # most are in order already, which is quick
+        self._sorted = sorted(before, key=_ORDER)  # mostly sorted already, which is fast
         self.rekeyed += 1
         if any(map(operator.is_not, before, self._sorted)):
             self.version += 1
@@ -244,7 +239,7 @@ class PendingQueue:
         self.touch(record)
         if id(record) in self._left:
             del self._left[id(record)]
-            self._shuffled = True  # it has another place now than when it went
+            self._shuffled = True  # its position may differ from before its removal
         else:
             self._added[id(record)] = record
 
@@ -260,12 +255,12 @@ class PendingQueue:
         self.version += 1
 
     def note_state(self, record: GangRecord, facts: Facts) -> None:
-        """Where this gang is now: one that holds up others no more lets them be asked about."""
+        """Record this gang's state. If it no longer blocks others, they are asked about again."""
         if self.serial.note(record, facts):
             self._let_on()
 
     def close(self, key: GangKey) -> None:
-        """This gang holds up no other."""
+        """This gang blocks no other."""
         if self.serial.close(key):
             self._let_on()
 
@@ -277,5 +272,5 @@ class PendingQueue:
         self.ask_again()
 
     def ask_again(self) -> None:
-        """An answer came too late: begin at the head of the queue once more."""
+        """An answer came too late: start at the head of the queue again."""
         self.version += 1

@@ -1,10 +1,10 @@
-"""The life of a gang as a table.
+"""A gang's lifecycle as a table.
 
     gathering → waiting → (freeing) → held → bound → running → leaving
                    ↑        │       │
                    └────────┴───────┘   a seat lost, a member lost: the rest of the quorum waits again
 
-A state is read off the facts, never remembered: the first row of TABLE whose condition holds names it. So no
+A state is derived from the facts and never stored: the first row of TABLE with a true condition determines it. So no
 order of events can leave a gang in a state that its members contradict.
 """
 
@@ -15,7 +15,7 @@ from typing import Final
 
 
 class State(StrEnum):
-    """Where a gang is in its life."""
+    """The state of a gang in its lifecycle."""
 
     REFUSED = "refused"
     GATHERING = "gathering"
@@ -28,15 +28,15 @@ class State(StrEnum):
 
 
 QUORUM_BOUND: Final = frozenset({State.BOUND, State.RUNNING})
-"""All of the quorum are at their places."""
+"""The whole quorum is bound."""
 
 UNDER_WAY: Final = frozenset({State.WAITING, State.FREEING, State.HELD})
-"""All of the quorum are there, and not yet at their places."""
+"""The whole quorum exists, and is not bound yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Counts of a gang's members. Those of the quorum are capped per role at what the quorum asks of the role."""
+    """Counts of a gang's members. Those for the quorum are capped per role at its minimum."""
 
     quorum: int
     bound: int
@@ -44,16 +44,16 @@ class Facts:
     running: int
     """Of the quorum: Running or Succeeded."""
     held: int
-    """Of the quorum: with a seat held, not bound yet."""
+    """Of the quorum: with a held seat, not bound yet."""
     waiting: int
-    """Of the quorum: can be given a seat now."""
+    """Of the quorum: can be placed now."""
     live: int
-    """All members neither ended nor on their way out."""
+    """All members neither ended nor terminating."""
     there: int
-    """Of those: bound, whether or not the quorum counts them."""
+    """Of those: bound, whether or not they count for the quorum."""
     refused: bool = False
     freeing: bool = False
-    """Others have to leave before its seats are free."""
+    """Victims must leave before its seats are free."""
 
 
 TABLE: Final[tuple[tuple[State, Callable[[Facts], bool]], ...]] = (
@@ -69,5 +69,5 @@ TABLE: Final[tuple[tuple[State, Callable[[Facts], bool]], ...]] = (
 
 
 def state(facts: Facts) -> State:
-    """The first state of the table whose condition holds."""
+    """The first state of the table with a true condition."""
     return next(name for name, holds in TABLE if holds(facts))

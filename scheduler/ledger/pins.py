@@ -1,8 +1,8 @@
-"""Seats that were given and cannot be taken any more.
+"""Seats that were assigned and are no longer available.
 
-kube-scheduler does not ask us about a node that is full, closed to the pod or gone, so a broken pin is seen from the
-watches alone. A hard pin can only be undone by evicting the pod, which its owner then makes again; a soft one
-is given another seat.
+kube-scheduler does not call the extender about a node that is full, closed to the pod or deleted, so a broken pin is
+only visible in the watches. A hard pin can only be undone by evicting the pod, which its owner recreates. A soft one
+gets another seat.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,21 +18,21 @@ from scheduler.model.policy import Policy
 from scheduler.model.workload import OwnerTraits
 
 NOMINATE_EVERY = 1.0
-"""Seconds between two nominations of one pod: kube-scheduler wipes one at every failed attempt, and each write
-wakes the pod, so an eager rewrite would be a hot loop."""
+"""Seconds between two nominations of one pod. kube-scheduler clears one at every failed attempt, and each write wakes
+the pod, so an eager rewrite would be a hot loop."""
 
 EVICTIONS_EVERY = 1.0
-"""Seconds until broken pins beyond the gang's budget of evictions are looked at again."""
+"""Seconds until broken pins beyond the gang's limit of evictions are checked again."""
 
 UNSCHEDULABLE = "Unschedulable"
-"""The reason of PodScheduled=False when no node suits the pod; any other is an error on the way."""
+"""The reason of PodScheduled=False when no node fits the pod. Any other reason is an error on the way."""
 
 Cause: TypeAlias = Literal["node-gone", "node-unschedulable", "refused", "room-taken"]
 """Why a seat is lost."""
 
 
 def seat(member: Member) -> str | None:
-    """Where an ungated, unbound member is to go: its hold, or the pin that it carries."""
+    """The destination of an ungated, unbound member: its hold or its pin."""
     if member.pod.gated or member.pod.node is not None:
         return None
     return member.hold.node if member.hold else member.tied
@@ -41,14 +41,14 @@ def seat(member: Member) -> str | None:
 def broken(
     record: GangRecord, nodes: NodeTable, policy: Policy, now: float
 ) -> Iterator[tuple[Member, str, Cause]]:
-    """Members whose seat is lost, with the node and the cause."""
+    """Members that lost their seat, with the node and the cause."""
     for member in [m for m in record.members.values() if m.pod.node is None and not m.pod.gated and m.live]:
         node = seat(member)
         if node is None or (member.hold is None and not evictable(member)):
             continue
         cause = _cause(member, node, nodes, policy, now)
         if cause in _PASSING and record.plan is not None and record.plan.step is Step.FREE:
-            continue  # it is not to be had yet
+            continue  # it is not available yet
         if cause:
             yield member, node, cause
 
@@ -57,7 +57,7 @@ def _cause(member: Member, node: str, nodes: NodeTable, policy: Policy, now: flo
     if node not in nodes:
         return "node-gone"
     if not nodes.admits(node, member.pod.demand):
-        return "node-unschedulable"  # by a cordon, a taint, or labels that it has no more
+        return "node-unschedulable"  # by a cordon, a taint, or removed labels
     if member.failing_since is None:
         return None
     failing = now - member.failing_since
@@ -69,11 +69,11 @@ def _cause(member: Member, node: str, nodes: NodeTable, policy: Policy, now: flo
 
 
 _PASSING: Final[frozenset[Cause]] = frozenset({"refused", "room-taken"})
-"""What is no loss while the room of a seat is still being made."""
+"""Causes that are no loss while a seat waits for its victims."""
 
 
 def repair(cache: Cache, record: GangRecord, now: float) -> list[Effect]:
-    """Broken pins: hard ones are evicted, soft ones are given back to be seated again."""
+    """Repair broken pins: hard ones are evicted, soft ones are released to be placed again."""
     policy = cache.policy
     effects = list(evict_again(record, policy, now))
     for member, node, cause in broken(record, cache.nodes, policy, now):
@@ -95,9 +95,9 @@ def repair(cache: Cache, record: GangRecord, now: float) -> list[Effect]:
 
 
 def refused(record: GangRecord, policy: Policy, now: float) -> list[Member]:
-    """Nominated members of the quorum that kube-scheduler refuses by rules that the planner does not model, for longer
-    than it takes to make up its mind. No node suits them, or it would have asked about another. Of a gang that is torn
-    a member without a seat is one of them.
+    """Nominated members of the quorum that kube-scheduler rejects by rules that the planner does not model, for longer
+    than a scheduling attempt takes. No node fits them, otherwise the extender would be called about another. A member
+    without a seat is included if its gang is partially bound.
     """
     if not record.unmodeled or (record.plan is not None and record.plan.step is Step.FREE):
         return []
@@ -115,7 +115,7 @@ def refused(record: GangRecord, policy: Policy, now: float) -> list[Member]:
 
 
 def looks(record: GangRecord, policy: Policy, now: float) -> Iterator[float]:
-    """When time alone may break a seat, end a hold, or call for a nomination or an eviction."""
+    """When time alone may break a seat, end a hold, or require a nomination or an eviction."""
     if _under_eviction(record):
         yield now + EVICTIONS_EVERY
     yield from (until for until, _ in record.pinning.barred.values())
@@ -135,7 +135,7 @@ def looks(record: GangRecord, policy: Policy, now: float) -> Iterator[float]:
 
 
 def evictable(member: Member) -> bool:
-    """A pod that is tied to its node and that its owner makes again."""
+    """A pod that is pinned to its node and that its owner recreates."""
     return member.tied is not None and member.pod.maker is not None
 
 
@@ -146,7 +146,7 @@ def evict(record: GangRecord, member: Member, reason: Reason, policy: Policy, no
 
 
 def evict_again(record: GangRecord, policy: Policy, now: float) -> Iterator[Effect]:
-    """Evictions that did not come true: asked for once more, unless the pod was bound to its seat after all."""
+    """Evictions that did not succeed: requested again, unless the pod was bound to its seat after all."""
     for member in record.members.values():
         if member.evicting is None or member.pod.deleting or member.pod.phase.ended:
             continue
@@ -161,9 +161,9 @@ def _under_eviction(record: GangRecord) -> int:
 
 
 def bar(record: GangRecord, node: str, policy: Policy, now: float, *, doubles: bool = True) -> bool:
-    """Keep the gang away from a node where a pin of its broke; for twice as long when it breaks there again (`doubles`).
+    """Exclude a node for the gang after a pin broke there; for twice as long if it breaks there again (`doubles`).
 
-    False when the node is barred already: what breaks at one moment on one node is one breaking.
+    False if the node is excluded already: simultaneous breaks on one node count once.
     """
     until, span = record.pinning.barred.get(node, (now, 0.0))
     if until > now:
@@ -175,7 +175,7 @@ def bar(record: GangRecord, node: str, policy: Policy, now: float, *, doubles: b
 
 
 def unbar(record: GangRecord, now: float) -> None:
-    """Forget bars that ended."""
+    """Remove exclusions that ended."""
     for node, (until, span) in list(record.pinning.barred.items()):
         if until + span <= now:
             del record.pinning.barred[node]
@@ -185,7 +185,7 @@ def unbar(record: GangRecord, now: float) -> None:
 
 
 def renominate(record: GangRecord, now: float) -> Iterator[Effect]:
-    """Nominations that kube-scheduler wiped while the seat is still held."""
+    """Nominations that kube-scheduler cleared while the seat is still held."""
     if record.plan is not None and record.plan.step is not Step.DONE:
         return
     for member in [m for m in record.members.values() if m.hold is not None and m.live]:
@@ -199,6 +199,6 @@ def renominate(record: GangRecord, now: float) -> Iterator[Effect]:
 
 
 def remakeable(record: GangRecord, owners: Mapping[str, OwnerTraits]) -> bool:
-    """Every member that was let go can be made again at no cost: the gang can be rolled back."""
+    """Every ungated member can be recreated at no cost, so the gang can be rolled back."""
     let_go = [m for m in record.live() if not m.pod.gated]
     return all((m.pod.maker and (t := owners.get(m.pod.maker.uid)) and t.remakes_freely) for m in let_go)

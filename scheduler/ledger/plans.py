@@ -1,9 +1,9 @@
-"""A plan on its way: persisted, nominated, ungated.
+"""The execution of a plan: persist, nominate, ungate.
 
-The plan of a gang of two or more is written on its first member before anything else happens. Then the soft
-members are nominated, all of them, while they are still gated, and only then does any gate go: a nomination
-keeps its room against kube-scheduler's other pods, a pin alone does not. Every step waits for the outcomes of
-the one before it, so a crash leaves a prefix that the next start can finish.
+The plan of a gang of two or more is written on its first member before anything else happens. Then all soft members are
+nominated while they are still gated. Only then is any gate removed: a nomination reserves resources against
+kube-scheduler's other pods, a pin alone does not. Every step waits for the outcomes of the previous one, so a crash
+leaves a prefix that the next start can finish.
 """
 
 import hashlib
@@ -19,11 +19,11 @@ from scheduler.model.policy import Policy
 from scheduler.model.workload import OwnerTraits, Pin, Uid
 
 TIDY_EVERY: Final = 5.0
-"""Seconds until marks of a plan that is no more are taken off a pod once again, if they are still seen there."""
+"""Seconds between two attempts to remove marks of a dropped plan from a pod."""
 
 
 def remakes(member: Member, owners: Mapping[str, OwnerTraits]) -> bool:
-    """Its owner makes this pod again, and its loss before it ran counts as no failure."""
+    """Its owner recreates this pod, and losing it before it ran counts as no failure."""
     owner = member.pod.maker
     traits = owners.get(owner.uid) if owner else None
     return traits is not None and traits.remakes_freely
@@ -32,8 +32,7 @@ def remakes(member: Member, owners: Mapping[str, OwnerTraits]) -> bool:
 def is_hard(record: GangRecord, member: Member, owners: Mapping[str, OwnerTraits], policy: Policy) -> bool:
     """The member is pinned by node affinity rather than nominated.
 
-    A pin cannot be undone but by deleting the pod, so a pod that no owner would make again is never pinned,
-    whatever was asked for.
+    Only deleting the pod undoes a pin. So a pod that no owner would recreate is never pinned, whatever was requested.
     """
     if member.pod.maker is None or record.pinning.soft or member.unpinnable:
         return False
@@ -44,13 +43,13 @@ def is_hard(record: GangRecord, member: Member, owners: Mapping[str, OwnerTraits
 
 
 def name_of(record: GangRecord, seats: Mapping[Uid, str]) -> str:
-    """A name that only these seats have: the same plan is never written under two names, nor two under one."""
+    """A name unique to these seats: the same plan is never written under two names, nor two under one."""
     text = "\n".join(f"{uid} {node}" for uid, node in sorted(seats.items()))
     return hashlib.sha256(f"{record.key}\n{record.backoff.tries}\n{text}".encode()).hexdigest()[:12]
 
 
 def take_seats(cache: Cache, record: GangRecord, seats: Mapping[Uid, str], now: float) -> bool:
-    """Hold every seat of a decision, or none of them: then there is as much room as before, and no more."""
+    """Hold every seat of a decision, or none of them. Then there is as much capacity as before, and no more."""
     name, room = name_of(record, seats), cache.nodes.room_version
     taken: list[Member] = []
     for uid, node in seats.items():
@@ -69,7 +68,7 @@ def take_seats(cache: Cache, record: GangRecord, seats: Mapping[Uid, str], now: 
 
 
 def start(record: GangRecord, plan: Plan, now: float, policy: Policy) -> list[Effect]:
-    """The first effect of a new plan; none where there is nothing to persist."""
+    """Start a plan. Returns its first effect, or none if there is nothing to persist."""
     record.plan = plan
     gated = sorted((record.members[uid] for uid in plan.seats if record.members[uid].pod.gated), key=arrival)
     if len(gated) < 2:
@@ -84,7 +83,7 @@ def start(record: GangRecord, plan: Plan, now: float, policy: Policy) -> list[Ef
 def advance(
     record: GangRecord, owners: Mapping[str, OwnerTraits], policy: Policy, now: float
 ) -> list[Effect]:
-    """The effects of the next step, once those of the last one have all come true."""
+    """The effects of the next step, once all effects of the last one have succeeded."""
     plan = record.plan
     effects: list[Effect] = []
     while plan is not None and plan.step is not Step.DONE and not plan.outstanding:
@@ -100,18 +99,19 @@ def advance(
 
 
 def is_reversible(record: GangRecord, plan: Plan) -> bool:
-    """No member was let go by it yet, so the plan can be dropped and no gang is left in part.
+    """It has ungated no member yet, so the plan can be dropped and no gang is left in part.
 
-    A member without a gate may be bound at any moment, and be so before we see it.
+    A member without a gate may be bound at any moment, and even before the watch shows it.
     """
     loose = any((m := record.members.get(uid)) is not None and not m.pod.gated for uid in plan.seats)
     return plan.step < Step.UNGATE and not plan.begun and not loose
 
 
 def is_valid(record: GangRecord, plan: Plan, nodes: NodeTable, but: Collection[Uid] = ()) -> bool:
-    """All that the plan was made for is still there: every pod with its seat, every node open to it, and with its room.
+    """Everything that the plan depends on still holds: every pod has its seat, and every node admits it and has
+    capacity.
 
-    As long as others have to leave first, room is not asked for. but: whose seats do not count against it.
+    While victims must leave first, capacity is not required. but: pods with seats that don't count against it.
     """
     seats: list[tuple[str, Demand]] = []
     for uid, node in plan.seats.items():
@@ -124,7 +124,7 @@ def is_valid(record: GangRecord, plan: Plan, nodes: NodeTable, but: Collection[U
 
 
 def again(record: GangRecord, policy: Policy, now: float) -> list[Effect]:
-    """Effects whose outcome is overdue: they are idempotent, so they are simply done again."""
+    """Repeat effects with an overdue outcome. They are idempotent."""
     plan = record.plan
     if plan is None:
         return []
@@ -132,7 +132,7 @@ def again(record: GangRecord, policy: Policy, now: float) -> list[Effect]:
 
 
 def give_back(record: GangRecord, member: Member) -> list[Effect]:
-    """A soft member without its gate goes on as one that kube-scheduler asked about."""
+    """A soft member without its gate continues like one that kube-scheduler called the extender about."""
     record.seen_by_kube_scheduler = True
     member.failing_since = None
     pod = member.pod
@@ -140,10 +140,9 @@ def give_back(record: GangRecord, member: Member) -> list[Effect]:
 
 
 def drop(cache: Cache, record: GangRecord, now: float) -> list[Effect]:
-    """Forget the plan and the seats of members that were not let go yet; a written plan is taken away.
+    """Drop the plan and the seats of gated members. A written plan is removed.
 
-    A member that was let go keeps its seat, but for one that others had to leave first: with the plan goes the promise that they
-    will.
+    An ungated member keeps its seat, except for one that waits for victims: they are not requested any more.
     """
     plan, record.plan = record.plan, None
     if plan is None:
@@ -158,7 +157,7 @@ def drop(cache: Cache, record: GangRecord, now: float) -> list[Effect]:
             effects += [] if member.pod.gated else give_back(record, member)
         elif plan.step is Step.FREE and cache.nodes.is_overdrawn(node, member.pod.demand):
             cache.release(member)
-            cache.mark(record.key)  # it cannot go elsewhere: its pin is broken
+            cache.mark(record.key)  # it cannot go elsewhere, because its pin is broken
     writer = record.members.get(plan.writer) if plan.writer else None
     if writer is not None and writer.live and writer.pod.gated:
         writer.tidied_at = now
@@ -171,7 +170,7 @@ def _unwrite(record: GangRecord, member: Member) -> Effect:
 
 
 def tidy(record: GangRecord, now: float) -> list[Effect]:
-    """Marks on gated members of a plan that is no more: a nomination would keep room for no pod."""
+    """Remove marks of a dropped plan from gated members: a nomination would reserve resources for no pod."""
     effects: list[Effect] = []
     for member in untidy(record):
         if now < member.tidied_at + TIDY_EVERY:

@@ -1,10 +1,10 @@
-"""Room made for a gang: its seats are held at once, and let go only when those who give way have left.
+"""Preemption for a gang: its seats are held at once, and the gang is ungated only when the victims have left.
 
-Lives here: who of the victims was asked, who refused, who is still there. The seats are held above what their nodes
-have, so that no other gang gets the room meanwhile. Nothing else protects it. Before any pod is asked, the plan is written
-on the gang with its victims, so that a restart goes on with these and takes no others. Never here: who the victims are.
-Everything ends by itself: when the gang that waits vanishes no more pods are asked to leave, and what was not gone yet
-stays.
+Lives here: which victims were requested, which were denied, which still exist. The held seats overcommit their nodes so
+that no other gang gets the freed resources. Nothing else protects these. Before any eviction, the plan with its victims
+is written on the gang, so that a restart continues with these victims and takes no others. Never here: the choice of
+victims. Everything ends on its own: if the preempting gang disappears, no more evictions are requested, and the
+remaining victims stay.
 """
 
 from collections import Counter
@@ -24,11 +24,11 @@ from scheduler.model.preemption_units import Preempt, Unit
 from scheduler.model.workload import GangKey, GiveWay, Pod, Uid
 
 SPARED: Final = 300.0
-"""Seconds for which a victim that would not go is not asked again by the same gang: it tries others, or waits."""
+"""Seconds for which a victim that did not leave is spared by the same gang, which tries others or waits."""
 
 
 def start(cache: Cache, record: GangRecord, preempt: Preempt, name: str, now: float) -> bool:
-    """Hold the seats and begin to free them; False when the gang, a seat or a victim is no longer what it was."""
+    """Hold the seats and start to free them. False when the gang, a seat or a victim has changed."""
     members = [(record.members.get(uid), node) for uid, node in preempt.seats.items()]
     there = all(
         m is not None and m.live and m.hold is None and m.pod.node is None and cache.nodes.get(node)
@@ -61,8 +61,8 @@ def start(cache: Cache, record: GangRecord, preempt: Preempt, name: str, now: fl
 
 
 def _as_chosen(cache: Cache, unit: Unit, taken: set[Uid]) -> bool:
-    """All pods of the unit still run, and the victims include all or none of a gang's quorum. A refused gang has no
-    quorum that is known.
+    """All pods of the unit still run, and the victims include all or none of a gang's quorum. A rejected gang has no
+    known quorum.
     """
     gang = cache.registry.gangs.get(unit.gang)
     if gang is None:
@@ -78,7 +78,7 @@ def _as_chosen(cache: Cache, unit: Unit, taken: set[Uid]) -> bool:
 
 
 def _undo_holds(cache: Cache, record: GangRecord, plan: Plan) -> None:
-    """As if the seats had never been held: no room came back by it."""
+    """Undo as if the seats had never been held: no capacity was freed by it."""
     room = cache.nodes.room_version
     del cache.freeing[record.key]
     for uid in plan.seats:
@@ -89,9 +89,7 @@ def _undo_holds(cache: Cache, record: GangRecord, plan: Plan) -> None:
 
 
 def _persist(cache: Cache, record: GangRecord, plan: Plan, now: float) -> list[Effect]:
-    """The plan with its victims, on the first member that is gated; of a gang without a gate a restart knows
-    nothing.
-    """
+    """Write the plan with its victims on the first gated member. For a gang without gates, a restart knows nothing."""
     gated = [m for uid in plan.seats if (m := record.members[uid]).pod.gated]
     if not (gated and plan.victims):
         return []
@@ -105,7 +103,7 @@ def _persist(cache: Cache, record: GangRecord, plan: Plan, now: float) -> list[E
 
 
 def _victims(cache: Cache, unit: Unit, now: float) -> Iterator[tuple[Uid, Victim]]:
-    """Of a Job that is suspended its first pod stands for all."""
+    """For a Job to suspend, its first pod gets the request for all."""
     gang = cache.registry.gangs.get(unit.gang)
     had = attained_service.so_far(gang, cache.owners, now) if gang is not None else 0.0
     for number, uid in enumerate(unit.uids):
@@ -117,7 +115,7 @@ def _victims(cache: Cache, unit: Unit, now: float) -> Iterator[tuple[Uid, Victim
 
 
 def set_leaving(cache: Cache, uids: Iterable[Uid], reason: Reason | None) -> None:
-    """Mark these pods as leaving; without a reason, they stay. A pod that leaves does not count for its gang."""
+    """Mark these pods as leaving; without a reason, as staying. A leaving pod does not count for its gang."""
     for uid in uids:
         member = cache.registry.member(uid)
         if member is not None and member.evicting in {None, Reason.PREEMPTED}:
@@ -129,14 +127,14 @@ def set_leaving(cache: Cache, uids: Iterable[Uid], reason: Reason | None) -> Non
 
 
 def carry_on(cache: Cache, record: GangRecord, plan: Plan, now: float) -> tuple[list[Effect], bool]:
-    """Ask who is to be asked. True: all have left and the seats are free, so the plan goes on as any other."""
+    """Send the due requests. True: all victims have left and the seats are free, so the plan continues as any other."""
     for uid in [uid for uid in plan.victims if _is_gone(cache, cache.registry.pod(uid))]:
         _pass_on(plan, uid, plan.victims.pop(uid))
     if not plan.victims and not _is_overdrawn(cache, record, plan):
         cache.freeing.pop(record.key, None)
         plan.step = Step.PERSIST
         for uid in plan.seats:
-            # That kube-scheduler found no room for it before says nothing of its seat.
+            # That kube-scheduler could not place it before says nothing about its seat.
             if (member := record.members.get(uid)) is not None and member.failing_since is not None:
                 member.failing_since = now
         return [], True
@@ -146,7 +144,7 @@ def carry_on(cache: Cache, record: GangRecord, plan: Plan, now: float) -> tuple[
 
 
 def _pass_on(plan: Plan, uid: Uid, gone: Victim) -> None:
-    """If the pod that stood for all of its Job is gone, another pod of that Job takes over."""
+    """If the pod with the request for its Job is deleted, another pod of that Job takes over."""
     if gone.request_sent and not gone.accepted:
         plan.parted[uid] = gone
     if gone.sends_request and gone.way is GiveWay.SUSPEND:
@@ -158,7 +156,7 @@ def _pass_on(plan: Plan, uid: Uid, gone: Victim) -> None:
 
 
 def _is_gone(cache: Cache, pod: Pod | None) -> bool:
-    """Or as good as gone: told to go, on a node of which nothing is heard. No seat of a plan is there (`plans.is_valid`)."""
+    """Deleted, or terminating on an unreachable node, where no seat of a plan can be (`plans.is_valid`)."""
     if pod is None or pod.phase.ended:
         return True
     node = cache.nodes.get(pod.node) if pod.deleting and pod.node is not None else None
@@ -166,30 +164,30 @@ def _is_gone(cache: Cache, pod: Pod | None) -> bool:
 
 
 def _is_overdrawn(cache: Cache, record: GangRecord, plan: Plan, but: Collection[Uid] = ()) -> bool:
-    """A node of the plan has too little of what its member asks for; were these pods gone."""
+    """A node of the plan has too few resources for its member, even without the pods in `but`."""
     seats = ((node, m.pod.demand) for uid, node in plan.seats.items() if (m := record.members.get(uid)))
     return cache.nodes.is_any_overdrawn(seats, but)
 
 
 def going(cache: Cache) -> set[Uid]:
-    """All whose room will be free: they leave, or were asked to."""
+    """Pods that will free their resources: they are terminating, or their eviction was requested."""
     return {*cache.deleted, *(uid for plan in cache.freeing.values() for uid in plan.victims)}
 
 
 def pods_waiting_for_victims(cache: Cache) -> set[Uid]:
-    """Who sits on room that others still have to leave: it takes none from a plan that has its own."""
+    """Pods with seats that wait for victims. They take nothing from a plan with seats of its own."""
     return {uid for plan in cache.freeing.values() for uid in plan.seats}
 
 
 def waiting_for(cache: Cache, owner: str) -> Iterator[GangKey]:
-    """Gangs whose room pods of this owner have to leave first."""
+    """Gangs that wait for pods of this owner to leave."""
     for key, plan in cache.freeing.items():
         if any(victim.owner is not None and victim.owner.uid == owner for victim in plan.victims.values()):
             yield key
 
 
 def _ask(cache: Cache, record: GangRecord, plan: Plan, now: float) -> Iterator[Effect]:
-    """Victims that were not asked yet, as many of each namespace as its budget allows."""
+    """Requests for further victims, as many per namespace as its limit allows."""
     asked = Counter(
         victim.key.namespace
         for other in cache.freeing.values()
@@ -213,7 +211,9 @@ def _ask(cache: Cache, record: GangRecord, plan: Plan, now: float) -> Iterator[E
 
 
 def _is_suspended(cache: Cache, victim: Victim) -> bool:
-    """Its Job is suspended already, perhaps by a person, whose it then stays: its pods leave without our asking."""
+    """Its Job is already suspended, perhaps by an operator, who then decides about it: its pods leave without a
+    request.
+    """
     traits = cache.owners.get(victim.owner.uid) if victim.owner is not None else None
     return traits is not None and traits.suspended
 
@@ -228,7 +228,7 @@ def _request(cache: Cache, record: GangRecord, uid: Uid, victim: Victim) -> Effe
 
 
 def answered(cache: Cache, record: GangRecord, uid: Uid, kind: FailureKind | None, now: float) -> None:
-    """What became of asking a victim; None: it is on its way out."""
+    """Record the outcome of a victim's request; kind None: it is terminating."""
     victim = record.plan.victim(uid) if record.plan is not None else None
     if record.plan is None or victim is None:
         return
@@ -238,7 +238,7 @@ def answered(cache: Cache, record: GangRecord, uid: Uid, kind: FailureKind | Non
         if not victim.accepted:
             cache.do([_gave_way(cache, record, record.plan, uid, victim, now)])
         victim.accepted, victim.again = True, float("inf")
-        # Its pods are told to go a moment later.
+        # The deletion of its pods follows a moment later.
         record.plan.free_by = max(record.plan.free_by, now + cache.policy.outcome_limit)
     elif kind is FailureKind.INVALID:
         victim.again = float("inf")
@@ -247,7 +247,7 @@ def answered(cache: Cache, record: GangRecord, uid: Uid, kind: FailureKind | Non
 
 
 def _gave_way(cache: Cache, record: GangRecord, plan: Plan, uid: Uid, victim: Victim, now: float) -> Announce:
-    """It learns that it leaves for this gang, and we remember it. A refused request is not told."""
+    """Report to the victim that it leaves for this gang, and record it. Denied requests are not reported."""
     speaker = min(record.members.values(), key=arrival).pod
     name = speaker.key.name if gang_spec.is_gang_of_one(record.key) else record.key.name
     loser = cache.registry.gangs.get(victim.gang)
@@ -256,22 +256,22 @@ def _gave_way(cache: Cache, record: GangRecord, plan: Plan, uid: Uid, victim: Vi
     if victim.node is not None and victim.owner is not None:
         cache.spared_owners.leave_alone(victim.owner.uid, now)
         cache.spared_owners.made_room(victim.node, record.key)
-    # A controller is told once, however many of its pods leave.
+    # A controller is notified once, however many of its pods leave.
     owner = (
         victim.owner if victim.owner is not None and victim.owner.uid not in plan.notified_owners else None
     )
     plan.notified_owners |= {owner.uid} if owner is not None else set()
     full = f"{record.key.namespace}/{name}"
     winner = called("gang", full, speaker.uid, hidden=record.key.namespace != victim.key.namespace)
-    text = f"{TEXT[Reason.PREEMPTED]}: {winner}, of priority {record.priority}"
+    text = f"{TEXT[Reason.PREEMPTED]}: {winner}, priority {record.priority}"
     evicted = victim.way is GiveWay.EVICT
     return Announce(victim.gang, uid, victim.key, owner, Reason.PREEMPTED, text, disrupted=evicted)
 
 
 def is_stuck(cache: Cache, record: GangRecord, plan: Plan, now: float) -> bool:
-    """Nothing will come of it: a pod does not leave for as long as a gang may take to start, as where a budget never
-    allows it, or where its Job was resumed; or a budget takes a gang apart; or others took the room, so that it will not
-    be there when all have left.
+    """The preemption will not succeed. Either a pod doesn't leave within the start time of a gang, for example because
+    of a budget or a resumed Job. Or a budget takes a gang apart. Or others took the resources, so that they will be
+    missing when all have left.
     """
     if plan.step is not Step.FREE:
         return False
@@ -283,8 +283,8 @@ def is_stuck(cache: Cache, record: GangRecord, plan: Plan, now: float) -> bool:
 
 
 def _taken_apart(cache: Cache, plan: Plan) -> Iterator[bool]:
-    """A disruption budget let some of a gang go and keeps the others: what was made again of it has no room to become
-    ready in, so the budget never allows more, and the gang stands still until the plan is given up.
+    """A disruption budget allowed some evictions of a gang and prevents the others. The recreated pods have no capacity
+    to become ready, so the budget never allows more. The gang stands still until the plan is abandoned.
     """
     for unit in plan.units:
         left = [(uid, plan.victims[uid]) for uid in unit.uids if uid in plan.victims]
@@ -294,19 +294,19 @@ def _taken_apart(cache: Cache, plan: Plan) -> Iterator[bool]:
 
 
 def _staying(cache: Cache, plan: Plan) -> list[Uid]:
-    """Pods that are to leave and were not told to go yet."""
+    """Victims that are not terminating yet."""
     return [uid for uid in plan.victims if not _leaves(cache.registry.pod(uid))]
 
 
 def wakes(plan: Plan) -> Iterator[float]:
-    """When victims are to be asked again, and when the plan is given up if one of them stays."""
+    """When requests are repeated, and when the plan is abandoned if a victim stays."""
     if plan.step is Step.FREE:
         yield plan.free_by
         yield from (victim.again for victim in plan.victims.values())
 
 
 def give_up(cache: Cache, key: GangKey, plan: Plan, now: float) -> None:
-    """No more pods are asked to leave for this plan; what has not gone yet counts again."""
+    """Request no more evictions for this plan. The remaining victims count again."""
     cache.freeing.pop(key, None)
     staying = _staying(cache, plan)
     set_leaving(cache, staying, None)
@@ -321,12 +321,12 @@ def _leaves(pod: Pod | None) -> bool:
 
 
 def start_cooldown(record: GangRecord, now: float) -> None:
-    """Others were asked to leave for this gang."""
+    """Pods were preempted for this gang."""
     record.preemption.at = now
 
 
 def spared(record: GangRecord, now: float) -> frozenset[Uid]:
-    """Victims that would not go when this gang asked them last."""
+    """Victims that did not leave at this gang's last request."""
     notes = record.preemption
     notes.spared = {uid: until for uid, until in notes.spared.items() if until > now}
     return frozenset(notes.spared)

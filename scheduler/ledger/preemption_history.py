@@ -1,14 +1,14 @@
-"""What is remembered of preemptions: gangs that throw each other out by turns, and owners that are left alone.
+"""The memory of preemptions: gangs that preempt each other alternately, and owners that are spared.
 
-With priorities alone two gangs cannot take turns, nor with guarantees that stay as they are: a namespace within its own is
-left alone. Where shares are set again, or others of the two namespaces come and go, each of the two may be right in its
-turn, and both only start over and over.
+Two gangs can't alternate with priorities alone, nor with constant guarantees: a namespace within its own is spared. But
+if shares are reconfigured, or other gangs of the two namespaces come and go, each may have its claim in turn, and both
+would only start over and over.
 
-Pods of another scheduler come back: their owner makes them again, and that scheduler does not know our seats. So such an
-owner is asked once, and then left alone for a while: another round would only evict its new pods. The same holds of an
-owner whose pod was bound into room that was made for a gang.
+Pods of another scheduler come back: their owner recreates them, and that scheduler does not know Gangwright's seats. So
+such an owner is preempted once and then spared for a while, because another round would only evict its new pods. The
+same applies to an owner whose pod was bound into capacity that was freed for a gang.
 
-Never here: why a pod may be asked at all (engine.preemption_policy). Kept in memory alone: a restart forgets it.
+Never here: why a pod may be preempted at all (engine.preemption_policy). Only in memory: a restart forgets it.
 """
 
 from collections import OrderedDict
@@ -19,27 +19,27 @@ from scheduler.ledger.registry import lineage
 from scheduler.model.workload import GangKey
 
 PAIRS: Final = 1024
-"""Pairs; the oldest is forgotten first."""
+"""Pairs. The oldest is forgotten first."""
 
 MOST_ALTERNATIONS: Final = 2
-"""So often in a row may a gang be thrown out by one that it threw out itself before; then the two leave each other
-alone.
-"""
+"""Maximum consecutive preemptions of a gang by one that it preempted before. Then the two spare each other."""
 
 WINDOW: Final = 3600.0
-"""Seconds after which an old turn no longer counts."""
+"""Seconds after which an old preemption no longer counts."""
 
 Pair = tuple[str, str]
 
 
 class PreemptionCycles:
-    """Which gang evicted which, and how often by turns. Gangs go by what stays when they are made again (`line`)."""
+    """Which gang preempted which, and how often alternately. Gangs are identified by what survives a recreation
+    (`line`).
+    """
 
     def __init__(self) -> None:
         self._turns: OrderedDict[Pair, tuple[str, int, float]] = OrderedDict()
 
     def took(self, winner: str, loser: str, now: float) -> None:
-        """`loser` was asked to leave for `winner`."""
+        """`loser` was preempted for `winner`."""
         pair = _pair(winner, loser)
         last, turns, at = self._turns.get(pair, (winner, 0, now))
         turns = turns + (last != winner) if now < at + WINDOW else 0
@@ -49,12 +49,12 @@ class PreemptionCycles:
             self._turns.popitem(last=False)
 
     def alternate(self, winner: str, loser: str, now: float) -> bool:
-        """`winner` would throw out a gang that threw it out before, once too often."""
+        """`winner` would preempt a gang that preempted it before, once too often."""
         last, turns, at = self._turns.get(_pair(winner, loser), (winner, 0, now))
         return last == loser and turns >= MOST_ALTERNATIONS - 1 and now < at + WINDOW
 
     def ends(self, winner: str, now: float) -> float:
-        """When `winner` may evict a gang that it may not evict once more now; infinity: there is none."""
+        """When `winner` may preempt a gang again that it may not preempt now. Infinity if there is none."""
         ends = (
             at + WINDOW
             for pair, (last, turns, at) in self._turns.items()
@@ -67,7 +67,7 @@ class PreemptionCycles:
 
 
 def line(record: GangRecord) -> str:
-    """What stays of a gang when it is made again."""
+    """The identity of a gang that survives its recreation."""
     return lineage(record.key, next(iter(record.members.values())).pod)
 
 
@@ -78,14 +78,14 @@ def _pair(one: str, other: str) -> Pair:
 T = TypeVar("T")
 
 SPARED: Final = 1024
-"""Owners, and nodes on which they made room; the oldest are forgotten first."""
+"""Owners, and nodes on which they freed capacity. The oldest are forgotten first."""
 
 LEFT_ALONE: Final = 3600.0
-"""Seconds for which such an owner is not asked again."""
+"""Seconds for which such an owner is spared."""
 
 
 class SparedOwners:
-    """Owners that are left alone, by uid; and the nodes on which their pods made room, with the gang it is for."""
+    """Spared owners, by uid; and the nodes on which their pods freed capacity, with the gang it is for."""
 
     def __init__(self) -> None:
         self._until: OrderedDict[str, float] = OrderedDict()
@@ -93,12 +93,12 @@ class SparedOwners:
         self._rooms: OrderedDict[str, GangKey] = OrderedDict()
 
     def leave_alone(self, owner: str, now: float) -> None:
-        """Its pods are not asked to leave from now on."""
+        """Its pods are spared from now on."""
         _keep(self._until, owner, now + LEFT_ALONE)
         self._owners = frozenset(self._until)
 
     def owners(self, now: float) -> frozenset[str]:
-        """The owners that are left alone now."""
+        """The owners that are spared now."""
         while self._until and next(iter(self._until.values())) <= now:
             self._until.popitem(last=False)
             self._owners = frozenset(self._until)
@@ -106,7 +106,7 @@ class SparedOwners:
 
     @property
     def next_end(self) -> float:
-        """When the first of them may be asked again; infinity where there is none."""
+        """When the first of them may be preempted again. Infinity if there is none."""
         return next(iter(self._until.values()), float("inf"))
 
     def made_room(self, node: str, gang: GangKey) -> None:
@@ -114,7 +114,7 @@ class SparedOwners:
         _keep(self._rooms, node, gang)
 
     def room_on(self, node: str | None) -> GangKey | None:
-        """The gang for which room was made on this node last."""
+        """The gang for which capacity was last freed on this node."""
         return self._rooms.get(node) if node is not None else None
 
 

@@ -1,6 +1,6 @@
-"""Members counted against the quorum of their gang, and what the planner is to be asked for those it lacks.
+"""Members counted against the quorum of their gang, and the request to the planner for the missing ones.
 
-What the Jobs of a gang completed counts too, also where the pods that did it are gone.
+Completions of a gang's Jobs count too, even if the succeeded pods are deleted.
 """
 
 from collections import Counter
@@ -21,26 +21,26 @@ from scheduler.model.workload import (
 
 
 def role_of(member: Member, spec: Spec) -> str:
-    """The role under which a member counts; where the gang states one minimum for all, all members are alike."""
+    """The role under which a member counts. If the gang states one minimum for all, all members are alike."""
     role = member.pod.membership.role if member.pod.membership else ""
     return role if role in spec.quorum else ""
 
 
 class QuorumCount:
-    """What each role of a quorum still lacks, counted down member by member.
+    """What each role of a quorum still misses, counted down member by member.
 
-    of_all: also what succeeded and is no more counts as lacking.
+    of_all: succeeded pods that no longer exist count as missing.
     """
 
     def __init__(self, spec: Spec, members: Iterable[Member] = (), *, of_all: bool = False) -> None:
         self._spec = spec
         self.lacks = dict(spec.quorum) if of_all else spec.undone
-        """By role; what is not above 0 is complete."""
+        """By role. A value of 0 or less is complete."""
         for member in members:
             self.take(member)
 
     def take(self, member: Member) -> bool:
-        """Count this member in. Whether the quorum needed it: it is no surplus, and its role was not complete."""
+        """Count this member. Returns whether the quorum needed it: it is no surplus, and its role was not complete."""
         role = role_of(member, self._spec)
         if is_surplus(member) or self.lacks.get(role, 0) <= 0:
             return False
@@ -49,12 +49,12 @@ class QuorumCount:
 
     @property
     def left(self) -> int:
-        """Members that it lacks, of all roles."""
+        """Members that it misses, of all roles."""
         return sum(max(0, lack) for lack in self.lacks.values())
 
 
 def core(record: GangRecord, spec: Spec, bound: Iterable[Member]) -> tuple[list[Member], list[Member]]:
-    """Of these bound members: those that the quorum needs, and those above it, of each role the latest."""
+    """Of these bound members: those that the quorum needs, and those above it, which are the latest of each role."""
     count = QuorumCount(spec, filter(_succeeded, record.members.values()))
     kept: list[Member] = []
     above: list[Member] = []
@@ -68,11 +68,11 @@ def is_surplus(member: Member) -> bool:
 
 
 def pods_of_earlier_controllers(record: GangRecord, spec: Spec) -> list[Uid]:
-    """Members of an earlier controller, when the gang's name was taken over by a new one.
+    """Members of an earlier controller, if a new one took over the gang's name.
 
-    Members of several controllers are one gang only where `membership.is_of_several` says so; otherwise the newest revision's
-    pods are the gang, once nothing of the earlier one runs.  What ended under an earlier controller counts for it
-    alone.
+    Members of several controllers are one gang only if `membership.is_of_several` says so. Otherwise the newest
+    revision's pods are the gang, once nothing of the earlier one runs.  Pods that ended under an earlier controller
+    count for it only.
     """
     newest: dict[str, float] = {}
     for member in record.live():
@@ -88,10 +88,11 @@ def pods_of_earlier_controllers(record: GangRecord, spec: Spec) -> list[Uid]:
 
 
 def _ended_before(record: GangRecord, owners: Container[str], *, mixed: bool) -> list[Uid]:
-    """Members that ended under a controller without live pods, or without a controller before any live member was made.
+    """Members that ended under a controller without live pods, or without a controller before any live member was
+    created.
 
-    mixed: of a gang of several controllers one may well be done before the others.  A gang begins with its quorum,
-    so a member that was at work before any live one was there is of an earlier run.
+    mixed: in a gang of several controllers, one may be done before the others.  A gang starts with its quorum, so a
+    member that ran before any live one existed belongs to an earlier run.
     """
     ended = [
         (uid, member)
@@ -118,7 +119,7 @@ _BOUND, _HELD, _WAITING, _RUNNING = range(4)
 
 
 def facts(record: GangRecord, spec: Spec | None) -> Facts:
-    """Counts of the members, those of the quorum capped by role. Called for every event, so it only counts."""
+    """Counts of the members, capped per role for the quorum. Called for every event, so it only counts."""
     if spec is None:
         bound = sum(m.bound for m in record.live())
         live = len(record.live())
@@ -165,10 +166,10 @@ def facts(record: GangRecord, spec: Spec | None) -> Facts:
 
 
 def request(record: GangRecord, spec: Spec, policy: Policy) -> Gang | None:
-    """What is to be asked of the planner now: the missing quorum whole, the rest one by one; None: nothing.
+    """The current request to the planner: the missing quorum as a whole, the rest one by one. None: nothing.
 
-    Members that another state of affairs keeps from being planned (other gates, not asked about) count as
-    missing: as long as the quorum lacks them, none is seated.
+    Members that can't be planned (other gates, no Filter call) count as missing. While the quorum misses them, none is
+    placed.
     """
     waiting = record.waiting()
     if not waiting:
@@ -198,14 +199,14 @@ def request(record: GangRecord, spec: Spec, policy: Policy) -> Gang | None:
 
 
 def alone(record: GangRecord, spec: Spec, policy: Policy, member: Member) -> Gang:
-    """What would be asked of the planner for this member of a gang of one, whatever it is kept from now."""
+    """The request for this member of a gang of one, whatever blocks it now."""
     return asked(record, spec, policy, (Role("", member.pod.demand, (member.pod.uid,)),), ())
 
 
 def asked(
     record: GangRecord, spec: Spec, policy: Policy, roles: tuple[Role, ...], anchors: tuple[str, ...]
 ) -> Gang:
-    """These roles, with all that the gang asks of their places."""
+    """A request for these roles, with all placement settings of the gang."""
     wish = spec.wish
     return Gang(
         key=record.key,
@@ -220,7 +221,7 @@ def asked(
 
 
 def lacking(record: GangRecord, spec: Spec) -> QuorumCount:
-    """What the quorum lacks beside its members with a seat and those that succeeded."""
+    """What the quorum misses besides members with a seat and succeeded ones."""
     members = record.members.values()
     return QuorumCount(
         spec, (m for m in members if (m.live and (m.bound or m.hold is not None)) or _succeeded(m))
@@ -228,7 +229,7 @@ def lacking(record: GangRecord, spec: Spec) -> QuorumCount:
 
 
 def absent(record: GangRecord, spec: Spec) -> dict[str, int]:
-    """By role: how many pods of the quorum are not there."""
+    """By role: how many pods of the quorum don't exist."""
     there = (m for m in record.members.values() if m.live or _succeeded(m))
     return QuorumCount(spec, there, of_all=True).lacks
 
@@ -238,9 +239,10 @@ def _succeeded(member: Member) -> bool:
 
 
 def survives(record: GangRecord, gone: set[Uid]) -> bool:
-    """The gang keeps its quorum, or had none to lose, when these members are taken from it.
+    """The gang keeps its quorum without these members, or had none to lose.
 
-    A member whose seat is held counts like a bound one: kube-scheduler knows of its own binds before we do.
+    A member with a held seat counts like a bound one: kube-scheduler knows of its own binds before the watch shows
+    them.
     """
     taken = [record.members[uid] for uid in gone]
     if not isinstance(record.spec, Spec):
@@ -258,20 +260,20 @@ def _placed(member: Member) -> bool:
 
 
 def may_preempt(record: GangRecord, gang: Gang) -> bool:
-    """No member of the quorum that is asked about says `preemptionPolicy: Never`.
+    """No quorum member in the request has `preemptionPolicy: Never`.
 
-    What surplus says is said of itself, and no room is made for it: else the core would lose its right by the surplus
-    that stands beside it, and have it as long as that has not been made. A member that is gone says nothing: what is asked about
-    may be older than what was taken in.
+    Surplus members don't matter, because nothing is preempted for them. Otherwise the quorum's right would depend on
+    whether its surplus exists yet. Deleted members don't matter either: the request may be older than the latest
+    events.
     """
     asked = (record.members.get(uid) for role in gang.roles for uid in role.quorum)
     return all(member.pod.preempts for member in asked if member is not None)
 
 
 def completed(record: GangRecord, spec: Spec, owners: Mapping[str, OwnerTraits]) -> dict[str, int]:
-    """By role: what the Jobs of its members completed beyond the succeeded pods that are seen.
+    """By role: completions of its members' Jobs beyond the succeeded pods that are visible.
 
-    A succeeded pod may go while its gang runs: its node is removed, or its place is cleaned up.  Its Job remembers it.
+    A succeeded pod may be deleted while its gang runs: its node is removed, or it is cleaned up.  Its Job remembers it.
     """
     seen: Counter[str] = Counter()
     for member in record.members.values():
@@ -280,7 +282,7 @@ def completed(record: GangRecord, spec: Spec, owners: Mapping[str, OwnerTraits])
             seen[owner] += member.pod.phase is Phase.SUCCEEDED
     record.jobs = {owner: role for owner, role in record.jobs.items() if owner in owners}
     living = {owner_of(member) for member in record.live()} - {""}
-    if living and not spec.of_several:  # another run's: what it completed counts for it alone
+    if living and not spec.of_several:  # another run's completions count for that run only
         record.jobs = {owner: role for owner, role in record.jobs.items() if owner in living}
     there = {role_of(member, spec) for member in record.members.values()}
     record.finished = {role: n for role, n in record.finished.items() if role not in there}
@@ -291,15 +293,15 @@ def completed(record: GangRecord, spec: Spec, owners: Mapping[str, OwnerTraits])
 
 
 def adopt_completions(record: GangRecord, spec: Spec) -> None:
-    """After a restart: the gang was whole once, so a role of which no pod is left has done its part.
+    """After a restart: the gang was complete once, so a role without pods has done its part.
 
-    Which Job it was cannot be told: a Job without pods says nothing of its gang.
+    Its Job is unknown: a Job without pods does not name its gang.
     """
     there = {role_of(member, spec) for member in record.members.values()}
     record.finished = {role: least for role, least in spec.quorum.items() if role not in there}
 
 
 def forget_completions(record: GangRecord) -> None:
-    """The gang begins again."""
+    """The gang starts over."""
     record.jobs.clear()
     record.finished = {}

@@ -1,7 +1,7 @@
-"""One gang looked at whole: what should be true of it, compared with what is.
+"""The reconciliation of one gang: its desired state compared with its actual state.
 
-Called once after the events that touched the gang. It is the only module that knows the order of the rules: what the gang
-says of itself, its lost seats, its time limit, its plan, and last what people are told.
+Called once after the events that affected the gang. Only this module knows the order of the rules: the gang's
+specification, its lost seats, its time limit, its plan, and finally its messages.
 """
 
 from scheduler.ledger import (
@@ -31,20 +31,20 @@ NEVER = float("inf")
 
 
 def reconcile(cache: Cache, record: GangRecord, now: float) -> tuple[list[Effect], float]:
-    """What is to be done for this gang now, and when time alone will next call for a look."""
-    # 1. What its members ask for; pods of an earlier run leave it.
+    """The effects for this gang now, and when time alone requires the next call."""
+    # 1. Its specification; pods of an earlier run leave it.
     spec = membership.resolve(cache, record, now)
-    # 2. Holds and bars that end by themselves.
+    # 2. Holds and exclusions that expire.
     _expire(cache, record, now)
-    # 3. Broken pins: evicted, or given back to be seated again.
+    # 3. Broken pins: evicted, or released to be placed again.
     effects = pins.repair(cache, record, now)
     # 4. A quorum that was not bound in time is rolled back.
     effects += deadlines.enforce(cache, record, spec, now)
-    # 5. Places of lost members that nothing needs any more are given back; successors take theirs.
+    # 5. Unneeded seats of lost members are released; replacements take theirs.
     if record.kept or cache.migrations.moves:
         migration.tend_places(cache, record, now)
         effects += migration.arrive(cache, record, now)
-    # 6. The plan, one step further or dropped; marks of a plan that is no more.
+    # 6. The plan, one step further or dropped; marks of a dropped plan.
     effects += _advance_plan(cache, record, now)
     effects += plans.tidy(record, now)
     # 7. Members that were lost or never started.
@@ -53,23 +53,23 @@ def reconcile(cache: Cache, record: GangRecord, now: float) -> tuple[list[Effect
     if healed is not None:
         effects += healed
         facts = quorum.facts(record, spec)
-    # 8. The clock of this try, and how long the gang backs off.
+    # 8. The clock of this attempt, and the gang's backoff.
     backoff.note(record, now)
     deadlines.begin(cache, record, facts, now)
-    # 9. The phase that the facts name, and what follows from entering it.
+    # 9. The state that follows from the facts, and the consequences of entering it.
     _enter(cache, record, facts, now)
     cache.pending.note_state(record, facts)
-    # 10. The end that its max-runtime sets.
+    # 10. The end by its max-runtime.
     effects += runtime_limit.enforce(cache, record, now)
-    # 11. What people are told.
+    # 11. Messages.
     told, again = tell(cache, record, now)
     return [*effects, *told], min(again, _wake(cache, record, now))
 
 
 def tell(cache: Cache, record: GangRecord, now: float) -> tuple[list[Effect], float]:
-    """What people are to be told now, and when time alone may call for more of it.
+    """The messages that are due now, and when time alone requires more.
 
-    All there is to do for a gang of which nothing but the verdict has changed.
+    This is all that is needed for a gang of which only the verdict has changed.
     """
     cache.quotas.note(record)
     said = conditions.words(record)
@@ -79,7 +79,7 @@ def tell(cache: Cache, record: GangRecord, now: float) -> tuple[list[Effect], fl
 
 
 def _expire(cache: Cache, record: GangRecord, now: float) -> None:
-    """Holds and bars that end by themselves."""
+    """End holds and exclusions that expire."""
     for member in record.members.values():
         if member.hold is not None and member.hold.until is not None and member.hold.until <= now:
             cache.release(member)
@@ -88,7 +88,7 @@ def _expire(cache: Cache, record: GangRecord, now: float) -> None:
 
 
 def _advance_plan(cache: Cache, record: GangRecord, now: float) -> list[Effect]:
-    """Take the plan a step further, unless it lost what it was made for before any member was let go."""
+    """Advance the plan by a step, unless it lost its basis before any member was ungated."""
     plan = record.plan
     if plan is None or plan.step is Step.DONE:
         return []
@@ -110,7 +110,7 @@ def _advance_plan(cache: Cache, record: GangRecord, now: float) -> list[Effect]:
     before = plan.step
     effects += plans.advance(record, cache.owners, cache.policy, now)
     if before < Step.UNGATE <= plan.step and all(m.pod.gated for m in record.live()):
-        deadlines.restart(record)  # the first are let go now
+        deadlines.restart(record)  # the first members are ungated now
     return effects
 
 
@@ -120,7 +120,7 @@ def _stands(cache: Cache, record: GangRecord, plan: Plan) -> bool:
 
 
 def _enter(cache: Cache, record: GangRecord, facts: Facts, now: float) -> None:
-    """The state that the facts name, and the clock of the wait."""
+    """Record the state that follows from the facts, and the clock of the wait."""
     record.state = phase.state(facts)
     stood, record.gives_way = record.gives_way, record.state in QUORUM_BOUND or _stands_short(record, facts)
     if record.gives_way and not stood:
@@ -140,7 +140,7 @@ def _enter(cache: Cache, record: GangRecord, facts: Facts, now: float) -> None:
         record.waiting_since = None
     if facts.bound == 0:
         record.was_bound, record.whole = False, 0
-    elif record.partly_bound and not record.was_bound:  # a member at work was to go, and a budget kept it
+    elif record.partly_bound and not record.was_bound:  # a running member should go, and a budget kept it
         record.was_bound = any(member.worked and member.bound for member in record.live())
     if record.state is State.LEAVING:
         record.waiting_since = None
@@ -149,7 +149,7 @@ def _enter(cache: Cache, record: GangRecord, facts: Facts, now: float) -> None:
 
 
 def _stands_short(record: GangRecord, facts: Facts) -> bool:
-    """Some members are at their places without the rest, which may wait without end: so it is known what there is to take."""
+    """Some members are bound without the rest, which may wait without end, so the preemptable pods are known."""
     if not facts.there or (record.plan is not None and record.plan.step is not Step.DONE):
         return False
     return all(m.bound or (m.hold is None and m.tied is None) for m in record.live())
@@ -175,7 +175,7 @@ def _wake(cache: Cache, record: GangRecord, now: float) -> float:
 
 
 def as_waiting(cache: Cache, record: GangRecord, wanted: Gang) -> Waiting:
-    """All that decides about the turn of this gang; what the order in force does not look at is not worked out."""
+    """Everything that decides this gang's turn. Values that the configured order ignores are not computed."""
     order = cache.policy.order
     return Waiting(
         wanted,

@@ -1,8 +1,8 @@
-"""What a restart, or a change of who acts, leaves behind: begun plans are finished or undone first.
+"""Recovery after a restart or failover: started plans are finished or undone first.
 
-Everything is read off the pods themselves, and only what fits is believed: bound pods are facts; the seat
-of an ungated pod is held again where there is room; a written plan goes on only when all its pods are
-there, are members of the gang, and all its seats fit together. The rest is planned again.
+Everything is read from the pods themselves, and only consistent data is trusted. Bound pods are facts. The seat of an
+ungated pod is held again if there is capacity. A written plan continues only if all its pods exist, belong to the gang,
+and all its seats fit together. Everything else is planned again.
 """
 
 from scheduler.ledger import fault_isolation, gang_spec, phase, preemption, quorum, runtime_limit
@@ -16,7 +16,7 @@ from scheduler.model.workload import GiveWay, Phase, PlanNote, Pod, gang_of_one
 
 
 def adopt(cache: Cache, now: float) -> list[Effect]:
-    """Holds and plans as the pods tell of them. Returns what undoes a plan that is not believed."""
+    """Restore holds and plans from the pods. Returns the effects that undo untrusted plans."""
     records = sorted(
         cache.registry.gangs.values(), key=lambda record: (-record.priority, record.arrived, record.key)
     )
@@ -39,7 +39,7 @@ def adopt(cache: Cache, now: float) -> list[Effect]:
 
 
 def _adopt_history(cache: Cache, record: GangRecord, now: float) -> None:
-    """What it was told, and whether it was whole once."""
+    """Restore what was reported, and whether the gang was complete once."""
     record.told_waiting = record.told_waiting or any(m.pod.told is not None for m in record.live())
     on_its_way = record.plan is not None or any(m.hold is not None for m in record.live())
     some_bound = any(m.bound for m in record.live())
@@ -51,7 +51,7 @@ def _adopt_history(cache: Cache, record: GangRecord, now: float) -> None:
 
 
 def _look_back(cache: Cache, record: GangRecord, now: float) -> None:
-    """What went by unseen: since when its quorum waits, and which members failed beside those that run."""
+    """Restore unseen events: since when its quorum waits, and which members failed beside running ones."""
     spec = gang_spec.spec(record, cache.groups, cache.policy)
     if not isinstance(spec, Spec):
         return
@@ -64,9 +64,10 @@ def _look_back(cache: Cache, record: GangRecord, now: float) -> None:
 
 
 def _note_failed(record: GangRecord) -> None:
-    """Members that were at work beside one that still runs: had the gang begun again since, that one would be gone.
+    """Members that ran beside one that still runs: if the gang had restarted since, that one would be deleted.
 
-    Where the quorum is whole again, an earlier run knew of the loss: no other would have let the successor go.
+    If the quorum is complete again, an earlier process knew of the loss: nothing else would have ungated the
+    replacement.
     """
     first = min((m.pod.created for m in record.live() if m.bound), default=float("inf"))
     for member in record.members.values():
@@ -76,9 +77,10 @@ def _note_failed(record: GangRecord) -> None:
 
 
 def _never_whole(cache: Cache, record: GangRecord) -> bool:
-    """The objects show that the quorum was never bound at one time: the gang is torn, rather than short of a member.
+    """The objects prove that the quorum was never bound at one time: the gang is partially bound, not short of a
+    member.
 
-    Where they show nothing it may have run whole, and what runs is not taken down on a guess.
+    Without proof it may have run complete, and running pods are not evicted on a guess.
     """
     spec = gang_spec.spec(record, cache.groups, cache.policy)
     if not isinstance(spec, Spec):
@@ -88,7 +90,7 @@ def _never_whole(cache: Cache, record: GangRecord) -> bool:
 
 
 def _unfinished(record: GangRecord, spec: Spec, note: PlanNote) -> bool:
-    """The plan that was made for a whole quorum brought too few to their nodes; and none came before it."""
+    """The plan for a whole quorum got too few members bound, and no plan preceded it."""
     if any(m.bound and uid not in note.seats for uid, m in record.members.items()):
         return False
     named = {uid: record.members.get(uid) for uid in note.seats}
@@ -98,9 +100,7 @@ def _unfinished(record: GangRecord, spec: Spec, note: PlanNote) -> bool:
 
 
 def _of_one_time(record: GangRecord, spec: Spec) -> bool:
-    """All members are there, none is bound to end or ended, and each came before the first bind: none was lost
-    yet.
-    """
+    """All members exist, none has ended or will end, and all were created before the first bind: none was lost yet."""
     members = list(record.members.values())
     if not all(m.live for m in members):
         return False
@@ -119,12 +119,12 @@ def _is_pinned(pod: Pod) -> bool:
 
 
 def _is_nominated(pod: Pod) -> bool:
-    """The seat is not only noted on the pod: a note outlives what it tells of."""
+    """The seat is not only noted on the pod: a note may be outdated."""
     return pod.seat is not None and pod.seat.node == pod.nominated
 
 
 def _adopt_seat(cache: Cache, record: GangRecord, member: Member, now: float) -> bool:
-    """An ungated pod that carries our seat is on its way there. False: there is no room for it."""
+    """An ungated pod with Gangwright's seat annotation is on its way there. False: there is no capacity for it."""
     pod = member.pod
     if pod.gated or pod.node is not None or pod.seat is None or member.hold is not None:
         return True
@@ -136,7 +136,7 @@ def _adopt_seat(cache: Cache, record: GangRecord, member: Member, now: float) ->
 
 
 def _adopt_rest(cache: Cache, record: GangRecord, now: float) -> None:
-    """Seats whose nomination was wiped: kube-scheduler's doing, or ours when they were given back. All or none."""
+    """Restore all or none of the seats without nomination: kube-scheduler cleared it, or Gangwright on release."""
     record.seen_by_kube_scheduler = record.seen_by_kube_scheduler or any(
         was_tried(m.pod) for m in record.live()
     )
@@ -148,7 +148,7 @@ def _adopt_rest(cache: Cache, record: GangRecord, now: float) -> None:
 
 
 def _adopt_plan(cache: Cache, record: GangRecord, now: float) -> list[Effect]:
-    """The first written plan that can be believed goes on; the others are taken away where nothing came of them."""
+    """The first trustworthy plan continues. The others are removed if nothing came of them."""
     effects: list[Effect] = []
     begun = any(m.hold is not None or m.pod.node is not None for m in record.live())
     for writer in sorted(record.live(), key=arrival):
@@ -160,7 +160,7 @@ def _adopt_plan(cache: Cache, record: GangRecord, now: float) -> list[Effect]:
             continue
         astray = bool(note.victims) and any(
             m.live and not m.pod.gated and m.pod.node is None and m.hold is None for m in _of(record, note)
-        )  # it never had our gate, or was let go before, and has no seat
+        )  # it never had Gangwright's gate, or was ungated before, and has no seat
         if gated and not astray and _believable(cache, record, note, gated, now):
             record.plan = Plan(note.plan, dict(note.seats), Step.PERSIST, writer=writer.pod.uid, begun=begun)
         elif writer.pod.gated:
@@ -174,7 +174,7 @@ def _of(record: GangRecord, note: PlanNote) -> list[Member]:
 
 
 def _was_let_go(member: Member, note: PlanNote) -> bool:
-    """By this very plan, or it is where it was to go."""
+    """Ungated by this very plan, or bound."""
     seat = member.pod.seat
     return member.pod.node is not None or (
         not member.pod.gated and seat is not None and seat.plan == note.plan
@@ -182,8 +182,8 @@ def _was_let_go(member: Member, note: PlanNote) -> bool:
 
 
 def _adopt_freeing(cache: Cache, record: GangRecord, writer: Member, now: float) -> bool:
-    """Others were being asked to leave for this plan, and not all have left: the seats are held again, and no other
-    is asked. False: none is left, or the plan is one that could not be made now.
+    """If this plan's preemption is unfinished, hold the seats again and preempt no other pods. False: no victim is
+    left, or the plan would not be valid now.
     """
     note = writer.pod.plan
     members = [] if note is None else _of(record, note)
@@ -210,7 +210,7 @@ def _adopt_freeing(cache: Cache, record: GangRecord, writer: Member, now: float)
 
 
 def _victim(cache: Cache, pod: Pod) -> Victim:
-    """As it was when the plan was made; who leaves already need not be asked, nor whose Job is suspended."""
+    """The victim as of the plan. Terminating pods and pods of suspended Jobs need no request."""
     own = cache.registry.gang_of.get(pod.uid)
     key, where = own or gang_of_one(pod.key.namespace, pod.uid), None if own else pod.node
     if not _leaves(cache, pod):
@@ -222,9 +222,9 @@ def _victim(cache: Cache, pod: Pod) -> Victim:
 
 
 def _may_take(cache: Cache, record: GangRecord, staying: list[Pod]) -> bool:
-    """All of them leave already or may be asked to, by what is known now: who wrote the plan is not known for certain.
+    """All of them are terminating or may be preempted by what is known now. The author of the plan is not certain.
 
-    A Job that would be suspended and is not yet was not asked at all, so the plan is made again.
+    A Job to suspend that is not suspended yet had no request, so the plan is made from scratch.
     """
     spec = gang_spec.spec(record, cache.groups, cache.policy)
     gang = quorum.request(record, spec, cache.policy) if isinstance(spec, Spec) else None
@@ -246,7 +246,7 @@ def _may_take(cache: Cache, record: GangRecord, staying: list[Pod]) -> bool:
 
 
 def _leaves(cache: Cache, pod: Pod) -> bool:
-    """It is on its way out, or its Job is suspended."""
+    """It is terminating, or its Job is suspended."""
     owner = cache.owners.get(pod.owner.uid) if pod.owner is not None else None
     return pod.deleting or (owner is not None and owner.suspended)
 
@@ -259,7 +259,7 @@ def _suspends(cache: Cache, pod: Pod) -> bool:
 
 
 def _believable(cache: Cache, record: GangRecord, note: PlanNote, gated: list[Member], now: float) -> bool:
-    """All pods of the plan are there, and all seats of those not on their way yet fit together: they are held."""
+    """All pods of the plan exist, and all pending seats fit together: they are held."""
     present = [m for uid in note.seats if (m := record.members.get(uid)) is not None and m.live]
     if len(present) < len(note.seats) or any(m.hold is not None for m in gated):
         return False

@@ -1,4 +1,4 @@
-"""Which pod is in which gang, kept both ways round."""
+"""The mapping of pods to gangs, in both directions."""
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
@@ -9,28 +9,28 @@ from scheduler.ledger.gang_parts import Backoff, Health, Pinning, Preemption, Ru
 from scheduler.model.workload import Asleep, GangKey, Owner, OwnerTraits, Pod, Uid
 
 SCARS_KEPT: Final = 4096
-"""Gangs whose broken pins are remembered after their last pod; the oldest are forgotten first."""
+"""Gangs with scars that are remembered after their last pod. The oldest are forgotten first."""
 
 
 Scars = tuple[Pinning, Health, Backoff, Preemption, RuntimeLimit]
 
 
 class SuspendedJobs:
-    """What every suspended Job said last."""
+    """The last state of every suspended Job."""
 
     def __init__(self) -> None:
         self._gang_of: dict[str, GangKey] = {}
         self._gangs: dict[GangKey, dict[str, Asleep]] = {}
 
     def seen(self, traits: OwnerTraits) -> None:
-        """What is known of an owner now, who may have woken."""
+        """An owner was added or updated, and may have resumed."""
         self.gone(traits.uid)
         if traits.asleep is not None:
             key = self._gang_of[traits.uid] = traits.asleep.membership.gang
             self._gangs.setdefault(key, {})[traits.uid] = traits.asleep
 
     def gone(self, uid: str) -> None:
-        """An owner is no more."""
+        """An owner was deleted."""
         key = self._gang_of.pop(uid, None)
         if key is not None:
             del self._gangs[key][uid]
@@ -38,7 +38,7 @@ class SuspendedJobs:
                 del self._gangs[key]
 
     def of(self, key: GangKey) -> list[Asleep]:
-        """Those of one gang, by name."""
+        """The suspended Jobs of one gang, by name."""
         return sorted(self._gangs.get(key, {}).values(), key=lambda own: own.job)
 
     def __iter__(self) -> Iterator[GangKey]:
@@ -49,18 +49,18 @@ class SuspendedJobs:
 
 
 class Registry:
-    """Every pod that is known: members in their gangs, and strangers."""
+    """Every known pod: members in their gangs, and foreign pods."""
 
     def __init__(self) -> None:
         self.gangs: dict[GangKey, GangRecord] = {}
         self.gang_of: dict[Uid, GangKey] = {}
         self.foreign_pods: dict[Uid, Pod] = {}
-        """Unended pods of other schedulers, and native groups: their use of nodes counts, nothing else."""
+        """Unended pods of other schedulers and of native groups. Only their use of nodes counts."""
         self.asleep = SuspendedJobs()
-        """Gangs that have a Job without pods, whether or not there are pods of others."""
+        """Gangs with a suspended Job, whether or not others of their pods exist."""
         self._owned: dict[str, dict[GangKey, int]] = {}
         self._turns: dict[str, GangKey] = {}
-        """By the controller that has the turn in it, the gangs in which another one waits."""
+        """By the controller that has the turn, gangs in which another controller waits."""
         self._met = 0
         self._scars: OrderedDict[str, Scars] = OrderedDict()
 
@@ -73,7 +73,7 @@ class Registry:
         return member.pod if member else self.foreign_pods.get(uid)
 
     def is_gone(self, uid: Uid) -> bool:
-        """This pod is deleted, or on its way."""
+        """This pod is deleted or terminating."""
         pod = self.pod(uid)
         return pod is None or pod.deleting
 
@@ -98,7 +98,7 @@ class Registry:
         return owned if turn is None or turn in owned else [*owned, turn]
 
     def owned_by(self, owner: str) -> Iterable[GangKey]:
-        """Gangs with a member whose controller has this uid."""
+        """Gangs with a member of the controller with this uid."""
         return self._owned.get(owner, ())
 
     def enter(self, pod: Pod, key: GangKey, member: Member | None = None) -> tuple[GangRecord, Member]:
@@ -114,7 +114,7 @@ class Registry:
         return record, member
 
     def renew(self, member: Member, pod: Pod) -> None:
-        """What is known of a member now; its controller may have changed."""
+        """Update a member. Its controller may have changed."""
         key = self.gang_of[pod.uid]
         if member.pod.owner != pod.owner:
             self._disown(member.pod, key)
@@ -122,7 +122,7 @@ class Registry:
         member.see(pod)
 
     def leave(self, uid: Uid) -> GangKey | None:
-        """Strike a pod off; a gang without pods is no more. Returns the gang it was in."""
+        """Remove a pod. A gang without pods is deleted. Returns the gang it was in."""
         self.foreign_pods.pop(uid, None)
         key = self.gang_of.pop(uid, None)
         if key is None:
@@ -160,9 +160,9 @@ class Registry:
             self._owned.pop(pod.owner.uid, None)
 
     def keep_scars(self, record: GangRecord, pod: Pod) -> None:
-        """Where a gang's pins broke outlives it: its owner makes it again, and what was in the way is still there.
+        """Keep the nodes where a gang's pins broke beyond its end: its owner recreates it, and the obstacle may remain.
 
-        So does the time at which others last had to leave for it, and that it was ended for its max-runtime.
+        Also the time of the last preemption for it, and that its max-runtime ended it.
         """
         line = lineage(record.key, pod)
         self._scars[line] = _scars(*_outliving(record))
@@ -183,7 +183,7 @@ def _outliving(record: GangRecord) -> Scars:
 def _scars(
     pinning: Pinning, health: Health, backoff: Backoff, preemption: Preemption, limit: RuntimeLimit
 ) -> Scars:
-    """A copy of what outlives a gang: no more, since a plan names every seat and every pod that left for it."""
+    """A copy of what survives a gang. Nothing more, because a plan names every seat and every victim."""
     return (
         Pinning(pinning.soft, pinning.broken, dict(pinning.barred)),
         Health(health.setbacks),
@@ -194,5 +194,5 @@ def _scars(
 
 
 def lineage(key: GangKey, pod: Pod) -> str:
-    """What stays when a gang is made again: its name, or of a gang of one the controller."""
+    """What survives a gang's recreation: its name, or the controller of a gang of one."""
     return pod.owner.uid if ":" in key.name and pod.owner is not None else str(key)

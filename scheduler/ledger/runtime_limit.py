@@ -1,13 +1,13 @@
-"""The longest that a gang may run, `gangwright.io/max-runtime`: it is warned, and then ended for good.
+"""The maximum runtime of a gang, `gangwright.io/max-runtime`: it is warned, and then ended for good.
 
-Lives here: the clock, how a gang is ended, and what is known of that after a restart. The clock begins with the bind that
-made the quorum whole. It is read off the pods, so that a restart or another replica counts on from the same moment.
+Lives here: the clock, how a gang is ended, and what a restart knows of that. The clock starts with the bind that
+completed the quorum. It is derived from the pods, so a restart or another replica continues with the same clock.
 
-A gang of one Job is ended by suspending the Job, which then stays suspended until a person resumes it. Of other gangs
-the pods are evicted. What their controllers make next is refused (`gang_spec`) until it asks for more time. After a restart
-that is known from the condition on pods that wait; a gang without pods is forgotten then.
+A gang of one Job is ended by suspending the Job, which stays suspended until an operator resumes it. The pods of other
+gangs are evicted. The next pods of their controllers are rejected (`gang_spec`) until they request more time. After a
+restart this is known from the condition on waiting pods; a gang without pods is forgotten then.
 
-Never here: what the limit tells of the end of a gang before it has come (observed_runs).
+Never here: what the limit implies for forecasts (observed_runs).
 """
 
 from collections.abc import Iterator
@@ -25,14 +25,14 @@ from scheduler.model.effects import Announce, Effect, SuspendJob
 from scheduler.model.workload import OwnerTraits, Phase
 
 PART: Final = 0.1
-"""Of its limit: people are warned so long before the end, or `LEAD`, whichever is shorter."""
+"""The part of the limit that is left at the warning, unless `LEAD` is shorter."""
 
 LEAD: Final = 300.0
-"""Seconds: enough for a training to save its work, and late enough to be read as the last call."""
+"""Seconds: enough for a training job to save its work, and late enough to be taken as the last call."""
 
 
 def end(record: GangRecord, now: float) -> float | None:
-    """When it is ended, in the ledger's time; None: never, or its quorum is not at its places."""
+    """When it is ended, in the ledger's time. None: never, or its quorum is not bound."""
     span, spec = observed_runs.limit(record), record.spec
     if span is None or not isinstance(spec, Spec) or record.state not in QUORUM_BOUND:
         return None
@@ -40,16 +40,16 @@ def end(record: GangRecord, now: float) -> float | None:
 
 
 def enforce(cache: Cache, record: GangRecord, now: float) -> list[Effect]:
-    """What is to be done for its limit now. Sets `record.runtime_limit.look_at`, when to look again.
+    """The effects of its limit now. Sets `record.runtime_limit.look_at`, when to check again.
 
-    A gang of which a member leaves or was lost is not whole, and has no end until it is whole again.
+    If a member leaves or was lost, the gang is incomplete, and has no end until it is complete again.
     """
     own, spec, span = record.runtime_limit, record.spec, observed_runs.limit(record)
     own.look_at = float("inf")
     exceeded = isinstance(spec, Refuse) and spec.reason is Reason.RUNTIME_EXCEEDED
     longer = own.exceeded is not None and (span is None or span > own.exceeded)
     if longer and isinstance(spec, Spec) and record.state in QUORUM_BOUND:
-        own.exceeded = None  # it runs again: a shorter time counts from the beginning of this run
+        own.exceeded = None  # it runs again: a shorter limit counts from the start of this run
     bound = [m for m in record.live() if m.bound] if exceeded or span is not None else []
     if exceeded:
         return list(healing.evict_all(cache, record, bound, Reason.RUNTIME_EXCEEDED, now))
@@ -60,7 +60,7 @@ def enforce(cache: Cache, record: GangRecord, now: float) -> list[Effect]:
     if now < ends:
         own.look_at = ends if now >= warned_at else warned_at
         left = written(max(1.0, round(ends - now)))
-        text = f"in {left} it has run for its {MAX_RUNTIME}, {written(span)}; save its work, or raise that"
+        text = f"{left} of {written(span)} left; save the work or raise {MAX_RUNTIME}"
         return list(_tell(record, Reason.RUNTIME_EXPIRING, ends, text)) if now >= warned_at else []
     job = attained_service.job_of(record, cache.owners)
     if job is not None and not job.managed and attained_service.leaves_alone(record, cache.registry):
@@ -69,9 +69,9 @@ def enforce(cache: Cache, record: GangRecord, now: float) -> list[Effect]:
 
 
 def _began(record: GangRecord, spec: Spec, now: float) -> float:
-    """When the member was bound that made its quorum whole; where not all of them tell, when that was seen. It moves no
-    more while the quorum stays whole, whichever members are replaced. Members that succeeded in an earlier run fill the
-    quorum too, so it is no earlier than the first bind of those that run.
+    """When the member was bound that completed its quorum. If bind times are missing, when that was seen. It is
+    constant while the quorum stays complete, whichever members are replaced. Members that succeeded in an earlier run
+    fill the quorum too, so it is no earlier than the first bind of the running ones.
     """
     seen = now if record.observed.since is None else record.observed.since
     placed = [m for m in record.members.values() if (m.bound and m.live) or m.pod.phase is Phase.SUCCEEDED]
@@ -86,7 +86,7 @@ def _began(record: GangRecord, spec: Spec, now: float) -> float:
 
 
 def _suspend(cache: Cache, record: GangRecord, job: OwnerTraits, ends: float, now: float) -> Iterator[Effect]:
-    """Suspend its Job, and again until it is: a Job that has changed since it was seen refuses."""
+    """Suspend its Job, and retry until that succeeds: a Job that has changed since it was seen rejects the write."""
     pod = _eldest(record).pod
     if job.suspended or pod.owner is None:
         return
@@ -96,19 +96,21 @@ def _suspend(cache: Cache, record: GangRecord, job: OwnerTraits, ends: float, no
         had = attained_service.so_far(record, cache.owners, now)
         key = pod.key._replace(name=pod.owner.name)
         yield SuspendJob(record.key, pod.uid, key, pod.owner, had, job.version, stays=Reason.RUNTIME_EXCEEDED)
-        yield from _ended(cache, record, ends, "its Job is being suspended, and stays so until you resume it")
+        yield from _ended(cache, record, ends, "its Job is being suspended until you resume it")
     own.look_at = own.suspend_again
 
 
 def _evict(
     cache: Cache, record: GangRecord, bound: list[Member], span: float, ends: float, now: float
 ) -> Iterator[Effect]:
-    """Evict all pods that have a node. Pods that were evicted count no more, so this comes once."""
+    """Evict all pods that have a node. Evicted pods no longer count, so this happens once."""
     own, pod = record.runtime_limit, _eldest(record).pod
-    text = f"its {len(bound)} pods are evicted; those that replace them wait until {MAX_RUNTIME} is longer"
+    text = f"its {len(bound)} pods are evicted; their replacements wait until you raise {MAX_RUNTIME}"
     yield from _ended(cache, record, ends, text)
     own.exceeded, own.makers = span, _makers(cache, record)
-    cache.registry.keep_scars(record, pod)  # of a gang of one the next pod may come before this one is gone
+    cache.registry.keep_scars(
+        record, pod
+    )  # for a gang of one, the next pod may appear before this one is deleted
     yield from healing.evict_all(cache, record, bound, Reason.RUNTIME_EXCEEDED, now)
     cache.mark(record.key, spec_too=True)
 
@@ -120,7 +122,7 @@ def _ended(cache: Cache, record: GangRecord, ends: float, text: str) -> Iterator
 
 
 def _tell(record: GangRecord, why: Reason, ends: float, text: str) -> Iterator[Effect]:
-    """Once for each end: on the first pod, and on its owner."""
+    """Report each end once: on the first pod and on its owner."""
     if record.runtime_limit.told != (why, ends):
         record.runtime_limit.told = (why, ends)
         pod = _eldest(record).pod
@@ -132,7 +134,7 @@ def _eldest(record: GangRecord) -> Member:
 
 
 def adopt(cache: Cache, record: GangRecord) -> None:
-    """After a restart: a pod that waits may say that its gang was ended."""
+    """After a restart: a waiting pod may state that its gang was ended."""
     says = (m.pod.told for m in record.live() if m.pod.node is None)
     if not any(told == Reason.RUNTIME_EXCEEDED for told in says):
         return
@@ -143,7 +145,7 @@ def adopt(cache: Cache, record: GangRecord) -> None:
 
 
 def recognize(cache: Cache, record: GangRecord) -> None:
-    """A controller of Jobs, such as a JobSet, may make them again: what the new ones make is not seated either."""
+    """A controller of Jobs, for example a JobSet, may recreate them. Pods of the new Jobs are not placed either."""
     own = record.runtime_limit
     if own.exceeded is not None:
         jobs = (cache.owners.get(uid) for uid in _controllers(record))
@@ -151,7 +153,7 @@ def recognize(cache: Cache, record: GangRecord) -> None:
 
 
 def _makers(cache: Cache, record: GangRecord) -> frozenset[str]:
-    """The uids of the controllers of its pods, and of those of their Jobs."""
+    """The uids of the controllers of its pods, and of the controllers of their Jobs."""
     uids = _controllers(record)
     jobs = (cache.owners.get(uid) for uid in uids)
     return uids | {job.managed for job in jobs if job is not None and job.managed}

@@ -1,13 +1,13 @@
-"""How long gangs run: what their owners declare, corrected by what was seen.
+"""How long gangs run: declarations of their owners, corrected by observations.
 
-Lives here: the memory of gangs that ended, bounded, and the estimates drawn from it.
-Never here: when a gang that runs now will leave by the clock (the ledger adds its start).
+Lives here: the bounded memory of ended gangs, and the estimates from it.
+Never here: the end time of a running gang (the ledger adds its start).
 
 Three sources, the best first:
-- a declaration whose owner keeps its word, times the ratios of actual to declared that the owner has shown;
-- what gangs of the same namespace, kind and size class took, then of the same namespace and kind;
+- a declaration of a reliable owner, times the observed ratios of actual to declared runtimes of that owner;
+- runtimes of gangs of the same namespace, kind and size class, then of the same namespace and kind;
 - the default, with a wide spread.
-The memory may be lost at a restart: then every owner is believed again, and estimates are as wide as at first.
+The memory may be lost at a restart. Then every owner is trusted again, and estimates are as wide as at first.
 """
 
 import math
@@ -19,52 +19,47 @@ from typing import Final, TypeAlias, TypeGuard
 from scheduler.model.queueing import UNKNOWN, Estimate
 
 KEPT: Final = 64
-"""Ended gangs remembered of each owner and size: enough for a tenth quantile, few enough to follow a change."""
+"""Ended gangs remembered per owner and size: enough for a tenth quantile, few enough to follow a change."""
 
 OWNERS: Final = 4096
-"""Owners' classes of size and of declared span remembered; the one that was not heard of for longest is forgotten
-first.
-"""
+"""Remembered classes of size and of declared span, of all owners. The least recently updated one is forgotten first."""
 
 ENOUGH: Final = 4
-"""Ended gangs of one class from which on they are believed over those of all classes."""
+"""Ended gangs of one class from which they are trusted over those of all classes."""
 
 LIE: Final = 3.0
-"""A gang that runs longer than this many times what it declared was not meant honestly: declarations are commonly off
-by a factor of two either way (the prior below), and a margin above that convicts none by chance."""
+"""A gang that runs longer than this many times its declaration was not declared honestly. Declarations are commonly off
+by a factor of two either way (the prior below), and a margin above that rules out convictions by chance."""
 
 PRIOR: Final = tuple(2.0 ** (step / 10) for step in range(-10, 11))
-"""Ratios of actual to declared before any were seen: evenly spread, as a logarithm, over half … twice. They weigh as
-much as twenty ended gangs: fewer of those move the middle by chance more than they teach. Their middle is 1, because
-room is reserved by the middle: every second honest gang would overrun a shorter one, and while it does others slip past
-the first that waits."""
+"""Ratios of actual to declared before any observation: evenly spread, as a logarithm, over half … twice. They weigh as
+much as twenty ended gangs: with fewer, chance moves the middle more than it teaches. Their middle is 1, because
+reservations use the middle. With a shorter one, every second honest gang would overrun, and meanwhile others would slip
+past the first waiting gang."""
 
 LEANING: Final = tuple(1 / (0.5 + 1.5 * (part + 0.5) / 21) for part in range(21))
-"""The same for forecasts: declared over actual, spread evenly over half … twice. Where owners are off by so much
-without preference, and gangs that take longer than t are as 1 / t (the law of TAIL), this is what gangs that declare
-the same take: more often they are short ones that declared too much than long ones that declared too little. Its middle
-is 0.8. On Philly's most crowded virtual cluster gangs that declared more than a day took 0.6 … 0.8 of it, in the
-geometric mean."""
+"""The same for forecasts: declared over actual, spread evenly over half … twice. If owners are off by that much without
+bias, and gangs that take longer than t are as 1 / t (the law of TAIL), this is how long gangs with equal declarations
+run. More often they are short ones that declared too much than long ones that declared too little. Its middle is 0.8.
+On Philly's most crowded virtual cluster, gangs that declared more than a day took 0.6 … 0.8 of it, in the geometric
+mean."""
 
 REACH: Final = 2
-"""Classes of declared span on either side that are asked as well, one after the other, until as many gangs are known as
-PRIOR
-weighs: declarations from a third to three times as long. On a virtual cluster of Philly forecasts were off by 20 % in
-the median with one class on either side, by 17 with two, by 20 with three."""
+"""Classes of declared span on either side that are included, one after the other, until as many gangs are known as
+PRIOR weighs: declarations from a third to three times as long. On a virtual cluster of Philly, the median error of
+forecasts was 20% with one class on either side, 17% with two, 20% with three."""
 
 FEW: Final = 4.0
-"""One ended gang says that the next takes between a fourth of and four times as long, until more have ended."""
+"""One ended gang implies that the next takes between a quarter of and four times as long, until more have ended."""
 
 Key: TypeAlias = tuple[str, str, int]
-"""Namespace, kind of owner, class of size or span; class ALL for every one."""
+"""Namespace, kind of owner, class of size or span; class ALL for all of them."""
 
 Run: TypeAlias = tuple[str, str, int, float | None, float]
-"""What is asked about a run: namespace, kind of owner, members, declared seconds or None, seconds where nothing is
-known.
-"""
+"""A query: namespace, kind of owner, members, declared seconds or None, default seconds if nothing is known."""
 
 ALL: Final = -10_000
-"""Below every class: a positive number of seconds has none under -2,150."""
+"""Below every class: no positive number of seconds has a class under -2,150."""
 
 
 class _Memory:
@@ -83,13 +78,13 @@ class _Memory:
         return tuple(self._kept.get(key, ()))
 
     def alike(self, namespace: str, kind: str, group: int) -> tuple[float, ...]:
-        """Those of this class, or where they are not ENOUGH, those of all classes."""
+        """Those of this class, or of all classes if they are not ENOUGH."""
         own = self.of((namespace, kind, group))
         return own if len(own) >= ENOUGH else self.of((namespace, kind, ALL))
 
     def near(self, namespace: str, kind: str, group: int) -> tuple[float, ...]:
-        """Those of this class and of those beside it, as many as make up for PRIOR; where they are not ENOUGH, of
-        all classes.
+        """Those of this class and of neighboring ones, as many as balance PRIOR. If they are not ENOUGH, those of all
+        classes.
         """
         own: tuple[float, ...] = ()
         for away in range(REACH + 1):
@@ -111,23 +106,23 @@ def size_class(size: int) -> int:
 def span_class(declared: float) -> int:
     """Declared runtimes within a factor of √2 are one class.
 
-    Why classes: where short gangs are many and long ones few, a long declaration is more often one that is too long
-    than one that is too short, and the queue waits for the long ones above all. Why narrow ones: where gangs take
-    equally long, those that declared less start sooner. If they were of one class with those that declared more, the
-    ratios seen would be of the former, and wrong for the latter, who still wait.
+    Why classes: if short gangs are many and long ones few, a long declaration is more often too long than too short,
+    and the queue waits mostly for the long ones. Why narrow ones: if gangs take equally long, those that declared less
+    start sooner. In one class with those that declared more, their ratios would be observed first, and would be wrong
+    for the others, which still wait.
     """
     return math.floor(2 * math.log2(declared))
 
 
 def quantiles(values: Iterable[float]) -> Estimate:
-    """The middle of positive values and the bounds between which four of five lie, interpolated between logarithms."""
+    """The middle of positive values and the bounds of four out of five, interpolated between logarithms."""
     logs = sorted(math.log(value) for value in values)
     low, middle, high = (math.exp(_at(logs, part)) for part in (0.1, 0.5, 0.9))
     return Estimate(middle, low, high)
 
 
 def _at(ordered: list[float], part: float) -> float:
-    """The quantile between two neighbours, as numpy's `linear` has it."""
+    """The quantile between two adjacent values, as in numpy's `linear`."""
     place = part * (len(ordered) - 1)
     below = int(place)
     above = min(below + 1, len(ordered) - 1)
@@ -136,28 +131,24 @@ def _at(ordered: list[float], part: float) -> float:
 
 @dataclass(slots=True, eq=False)
 class Reach:
-    """How many seconds all gangs of one run take at the longest; None: it is to be worked out, since more is known by
-    now.
+    """Maximum seconds of all gangs of one run. None: must be recomputed, because more is known now.
 
-    Shared by all of them, so that a caller that asks about thousands has it worked out once for as long as nothing is
-    learned.
+    All of them share it. So a caller that asks about thousands has it computed once, until something is learned.
     """
 
     high: float | None = None
 
 
 class Runtimes:
-    """What is known of how long gangs run."""
+    """The memory of how long gangs run."""
 
     def __init__(self) -> None:
         self._told: dict[Run, Estimate] = {}
         self._worth: dict[Key, tuple[Estimate, Estimate]] = {}
-        """Ratios of actual to declared, by PRIOR and by LEANING: what thousands of one class of declared span have
-        in common.
-        """
+        """Ratios of actual to declared, by PRIOR and by LEANING, shared by thousands of one class of declared span."""
         self._versions: OrderedDict[str, int] = OrderedDict()
         self._lessons = self._forgotten = 0
-        """How often anything was learned, and by when of every namespace that is forgotten by now."""
+        """How many lessons were learned, and the latest lesson of all namespaces that are forgotten."""
         self._reaches: dict[Run, Reach] = {}
         self._ended: Final = _Memory()
         self._ratios: Final = _Memory()
@@ -167,8 +158,8 @@ class Runtimes:
         return len(self._ended) + len(self._ratios)
 
     def version(self, namespace: str) -> int:
-        """Grows whenever something was learned of this namespace's gangs, which nothing else tells anything of; of a
-        namespace that is forgotten, when others are.
+        """Grows when something was learned about this namespace's gangs, which only its own gangs cause. For a
+        forgotten namespace, when others are forgotten.
         """
         return self._versions.get(namespace, self._forgotten)
 
@@ -183,9 +174,9 @@ class Runtimes:
         self._worth = {key: worth for key, worth in self._worth.items() if key[0] != namespace}
 
     def ended(self, namespace: str, kind: str, size: int, declared: float | None, seconds: float) -> None:
-        """A gang of so many members, that an owner of this kind made, ended after so many seconds.
+        """A gang with this many members, created by an owner of this kind, ended after this many seconds.
 
-        declared: the runtime that it had declared, in seconds, if any.  Spans that are not positive teach nothing.
+        declared: its declared runtime in seconds, if any.  Spans that are not positive are ignored.
         """
         if not 0 < seconds < math.inf:
             return
@@ -197,7 +188,7 @@ class Runtimes:
                 self._ratios.add((namespace, kind, group), seconds / declared)
 
     def overran(self, namespace: str, kind: str, declared: float, seconds: float) -> None:
-        """A gang that still runs has run for so long already: its end is not waited for to learn from it."""
+        """A gang has run for this many seconds already. Its overrun counts before its end."""
         self._learned(namespace)
         for group in (span_class(declared), ALL):
             self._ratios.add((namespace, kind, group), seconds / declared)
@@ -205,11 +196,11 @@ class Runtimes:
     def expect(
         self, namespace: str, kind: str, size: int, declared: float | None, default: float
     ) -> Estimate:
-        """How many seconds such a gang will run.  default: seconds, where nothing is known."""
+        """How many seconds such a gang will run.  default: seconds if nothing is known."""
         return self.of((namespace, kind, size, declared, default))
 
     def of(self, asked: Run) -> Estimate:
-        """The same, asked with the words in one tuple, which a caller that asks often can keep."""
+        """The same for a tuple, which a frequent caller can keep."""
         told = self._told.get(asked)
         if told is None:
             if len(self._told) >= OWNERS:
@@ -218,9 +209,7 @@ class Runtimes:
         return told
 
     def reach(self, asked: Run) -> Reach:
-        """How many seconds such a gang runs at the longest, to be kept by the caller: it forgets by itself what is
-        no longer true.
-        """
+        """Maximum seconds of such a gang, to be kept by the caller. It is reset when it becomes obsolete."""
         found = self._reaches.get(asked)
         if found is None:
             if len(self._reaches) >= OWNERS:
@@ -237,7 +226,7 @@ class Runtimes:
             reach.high = None
 
     def likely(self, asked: Run) -> Estimate:
-        """How many seconds such a gang will run, for a forecast: nothing is reserved or let past by it."""
+        """How many seconds such a gang will run, for a forecast. Reservations and backfill don't use it."""
         namespace, kind, _, declared, _ = asked
         if _valid(declared) and not self.lies(namespace, kind):
             return _times(self._ratios_of(namespace, kind, span_class(declared))[1], declared)
@@ -262,7 +251,7 @@ class Runtimes:
         return worth
 
     def lies(self, namespace: str, kind: str) -> bool:
-        """One of the owner's last gangs ran so much longer than declared that its declarations are not believed."""
+        """One of the owner's recent gangs overran its declaration so far that its declarations are not trusted."""
         return any(ratio > LIE for ratio in self._ratios.of((namespace, kind, ALL)))
 
 
@@ -275,6 +264,6 @@ def _times(estimate: Estimate, factor: float) -> Estimate:
 
 
 def _observed(seen: tuple[float, ...]) -> Estimate:
-    """Quantiles of what was seen, and of one that took FEW times as long as the median and one a FEW-th of it."""
+    """Quantiles of the observations, plus one FEW times as long as the median and one a FEW-th of it."""
     middle = quantiles(seen).middle
     return quantiles((*seen, middle / FEW, middle * FEW))

@@ -1,7 +1,7 @@
-"""Shares as people see them: what each namespace uses, is guaranteed, borrows, may use at most, and waits for.
+"""Shares as users see them: each namespace's use, guarantee, borrowing, ceiling and waiting requests.
 
-Lives here: which namespaces have something to tell, and their amounts. Never here: what follows from them
-(`namespace_usage`), or who may read them.
+Lives here: which namespaces are listed, and their amounts. Never here: what follows from them (`namespace_usage`), or
+who may read them.
 """
 
 from typing import Final, NamedTuple
@@ -14,21 +14,21 @@ class ShareAmount(NamedTuple):
     """One resource of a namespace, in the units of the ResourceAxis."""
 
     used: float
-    """By bound pods, and by seats that are kept."""
+    """By bound pods and held seats."""
     guaranteed: float
     borrowed: float
-    """Used beyond what is guaranteed, of a resource that some namespace is guaranteed: it may be taken back."""
+    """Use beyond the guarantee, of a resource that some namespace is guaranteed. It may be reclaimed."""
     ceiling: float | None
-    """None: nothing limits it."""
+    """None: unlimited."""
     waiting: float
-    """Asked for by pods without a seat, of gangs that wait with their whole quorum. Of a replica that acts alone."""
+    """Requests of pods without a seat, for gangs with their whole quorum waiting. Only known to the active replica."""
 
 
 NOTHING: Final = ShareAmount(0.0, 0, 0.0, None, 0)
 
 
 def namespaces(cache: Cache) -> list[str]:
-    """Those of `queue.shares`, and those without a share that use devices or wait for some; in order."""
+    """The namespaces in `queue.shares`, and others that use or wait for devices, sorted."""
     usage = cache.share_usage
     others = (
         namespace
@@ -40,7 +40,7 @@ def namespaces(cache: Cache) -> list[str]:
 
 
 def amounts(cache: Cache, namespace: str) -> dict[str, ShareAmount]:
-    """By resource, in order: of all that the namespace uses, waits for, or that its share names."""
+    """By resource, sorted: everything that the namespace uses, waits for, or has in its share."""
     found, above = cache.share_usage.of(namespace), cache.share_usage.excess().get(namespace, {})
     least, most = dict(found.share.guaranteed), dict(found.share.ceiling)
     wanted = cache.wanted().get(namespace, {})

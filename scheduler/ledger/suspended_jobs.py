@@ -1,9 +1,9 @@
-"""Jobs that are suspended: those that we suspended so that a gang had room, and the gangs that the pods of all would be of.
+"""Suspended Jobs: those that Gangwright suspended to free capacity, and the gangs of all suspended Jobs.
 
-A Job that we suspended is resumed as soon as its pods are gone: it makes new pods, which come gated and wait in the queue
-like all others, so the queue alone decides when they run again. That we suspended it stands on the Job, so a restart
-forgets none. An operator who says that it stays suspended, or resumes it, is heard: the first is never undone here, and
-what the second left of our word is taken off. A gang without pods is known by its suspended Jobs alone.
+A Job that Gangwright suspended is resumed as soon as its pods are deleted. Its new pods are gated and queue like all
+others, so only the queue decides when they run again. A note on the Job records the suspension, so a restart forgets
+none. If an operator marks the Job to stay suspended, Gangwright never resumes it. If an operator resumes it, Gangwright
+removes its note. A gang without pods is known from its suspended Jobs only.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,11 +16,11 @@ from scheduler.model.effects import Effect, ResumeJob
 from scheduler.model.workload import GangKey, GiveWay, OwnerTraits, PodKey, Uid
 
 EVERY: Final = 5.0
-"""Seconds until a Job that is still suspended is resumed once again."""
+"""Seconds until the resumption of a Job that is still suspended is retried."""
 
 
 class JobsToResume:
-    """Owners that we suspended, and when each is looked at next."""
+    """Owners that Gangwright suspended, and when each is checked next."""
 
     def __init__(self) -> None:
         self._due: dict[str, float] = {}
@@ -38,7 +38,7 @@ class JobsToResume:
         return min(self._due.values(), default=float("inf"))
 
     def resume(self, owners: Mapping[str, OwnerTraits], registry: Registry, now: float) -> Iterator[Effect]:
-        """Those whose pods are gone, and those that a person resumed."""
+        """Those without unended pods, and those that an operator resumed."""
         for uid, due in list(self._due.items()):
             if due > now:
                 continue
@@ -50,7 +50,7 @@ class JobsToResume:
                 yield ResumeJob(gang, Uid(uid), key, traits.paused, traits.version)
 
     def hurry(self, uid: str, now: float) -> None:
-        """A pod of this owner is gone: it may have been the last."""
+        """A pod of this owner was deleted: it may have been the last."""
         if uid in self._due:
             self._due[uid] = now
 
@@ -69,7 +69,7 @@ def _has_pods(registry: Registry, uid: str) -> bool:
 def note_suspendable(
     suspendable: dict[GangKey, GangRecord], record: GangRecord, owners: Mapping[str, OwnerTraits]
 ) -> None:
-    """Keep this gang among those that would be suspended, also while it is on its way to its seats: its turn begins."""
+    """Keep this gang among those that a preemption would suspend, also on its way to its seats: its turn starts."""
     wish = record.spec.wish.give_way if isinstance(record.spec, Spec) else None
     if (
         wish is GiveWay.SUSPEND

@@ -1,4 +1,4 @@
-"""Times to come, one a gang."""
+"""Pending wake-up times, one per gang."""
 
 import heapq
 from collections.abc import Iterator
@@ -7,11 +7,11 @@ from typing import Final
 from scheduler.model.workload import GangKey
 
 SPARE: Final = 64
-"""Entries that nothing is true of any more, beyond as many as those that still are, up to which they are left lying."""
+"""Stale heap entries beyond the number of valid ones that are tolerated before a cleanup."""
 
 
 class Timers:
-    """When each gang is due. The next one is at hand, however many there are."""
+    """When each gang is due. Finding the next one is cheap, however many there are."""
 
     def __init__(self) -> None:
         self._at: dict[GangKey, float] = {}
@@ -26,7 +26,7 @@ class Timers:
         return self._at.get(key, float("inf"))
 
     def set(self, key: GangKey, at: float) -> None:
-        """This gang is due then, and at no other time; infinity: never."""
+        """Set the only time of this gang; infinity: never."""
         if at == float("inf"):
             self.forget(key)
         elif self._at.get(key) != at:
@@ -35,17 +35,17 @@ class Timers:
             self._tidy()
 
     def forget(self, key: GangKey) -> None:
-        """It is due at no time."""
+        """Remove this gang's time."""
         self._at.pop(key, None)
 
     def next(self) -> float:
-        """When the next gang is due; infinity: none is."""
+        """When the next gang is due; infinity if none is."""
         while self._heap and self._at.get(self._heap[0][1]) != self._heap[0][0]:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else float("inf")
 
     def due(self, now: float) -> Iterator[GangKey]:
-        """The gangs whose time has come, each once."""
+        """The gangs that are due, each once."""
         while self.next() <= now:
             _, key = heapq.heappop(self._heap)
             del self._at[key]

@@ -1,5 +1,5 @@
-"""The words: frozen values that every other room passes about.
+"""The vocabulary: frozen values that all other packages exchange.
 
-Lives here: nouns without behaviour of their own beyond arithmetic on themselves.
-Never here: a decision, a memory, a JSON key, a clock.  Imports numpy and the standard library only.
+Lives here: nouns with no behavior besides arithmetic on themselves.
+Never here: decisions, memory, JSON keys, clocks.  Imports numpy and the standard library only.
 """

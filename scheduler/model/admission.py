@@ -1,8 +1,8 @@
-"""Which nodes let a demand in, whatever room they have: selector, affinity, taints, cordons.
+"""Which nodes admit a demand, regardless of free resources: selector, affinity, taints, cordons.
 
-One test for placement, which chooses a node, and for the ledger, which holds a seat on it. Never here: amounts of
-resources and host ports, a memory.
-Why masks: a label is compared once per distinct value, so the cost hardly grows with the cluster.
+Placement uses this test to choose a node, and the ledger uses it to hold a seat. Never here: amounts of resources, host
+ports, memory.
+Masks are used because a label is compared once per distinct value. The cost hardly grows with the cluster.
 """
 
 import re
@@ -19,7 +19,7 @@ from scheduler.model.demand import UNSCHEDULABLE, AnyOf, Demand, Operator, Requi
 
 
 class Nodes(Protocol):
-    """What a picture of the nodes tells of them here; a Snapshot is one."""
+    """The node attributes that these tests read. A Snapshot satisfies it."""
 
     @property
     def names(self) -> tuple[str, ...]: ...
@@ -35,7 +35,7 @@ class Nodes(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class NodePicture:
-    """No more than decides who may go where."""
+    """The minimum that these tests need."""
 
     names: tuple[str, ...]
     index: Mapping[str, int]
@@ -55,7 +55,7 @@ class NodePicture:
 
 
 ALL: Final = slice(None)
-"""Every node. A slice of one node makes each test here cheap for that node alone."""
+"""Every node. A slice of one node makes each test cheap for that node alone."""
 
 
 _WHOLE: Final = re.compile(r"[+-]?\d+", re.ASCII)
@@ -70,7 +70,7 @@ def _among(codes: NDArray[np.int32], column: LabelColumn, values: tuple[str, ...
 
 
 def _compared(codes: NDArray[np.int32], column: LabelColumn, values: tuple[str, ...], above: bool) -> Mask:
-    """Gt and Lt: whole numbers on both sides, one value to compare with; anything else matches nothing."""
+    """Gt and Lt: both sides must be whole numbers, with one value to compare. Anything else matches nothing."""
     if len(values) != 1 or not _WHOLE.fullmatch(values[0]):
         return np.zeros(len(codes), dtype=bool)
     bound = int(values[0])
@@ -91,7 +91,7 @@ _COMPARE: Final[Mapping[Operator, Callable[[NDArray[np.int32], LabelColumn, tupl
     Operator.LESS: lambda codes, column, values: _compared(codes, column, values, above=False),
 }
 _WITHOUT_LABEL: Final = frozenset({Operator.NOT_IN, Operator.DOES_NOT_EXIST})
-"""What a node matches that does not have the label at all."""
+"""Operators that match a node without the label."""
 
 
 def _label(nodes: Nodes, requirement: Requirement, rows: slice) -> Mask:
@@ -102,7 +102,7 @@ def _label(nodes: Nodes, requirement: Requirement, rows: slice) -> Mask:
 
 
 def _field(nodes: Nodes, requirement: Requirement, rows: slice) -> Mask:
-    """The API knows one field, metadata.name, and two operators for it."""
+    """The API supports one field, metadata.name, with two operators."""
     if requirement.key != "metadata.name" or requirement.operator not in {Operator.IN, Operator.NOT_IN}:
         return np.zeros(len(nodes.names[rows]), dtype=bool)
     named = np.zeros(len(nodes.names), dtype=bool)
@@ -152,18 +152,17 @@ _OBSTACLES: Final[Mapping[str, Callable[[Nodes, Demand, slice], list[Mask]]]] = 
     "taint": _taint,
     CORDON: _cordon,
 }
-"""By kind, the masks of the nodes that one part of the demand rules out, in the order in which a node that several
-rule out is counted.
-"""
+"""By kind, the masks of the nodes that one part of the demand excludes. The order decides which kind counts a node that
+several kinds exclude."""
 
 
 def obstacles(nodes: Nodes, demand: Demand, rows: slice = ALL) -> dict[str, Mask]:
-    """By kind of obstacle, bool[rows]: the nodes that it rules out. A kind that rules out none may be missing."""
+    """By kind of obstacle, bool[rows]: the nodes that it excludes. A kind that excludes none may be missing."""
     found = {kind: test(nodes, demand, rows) for kind, test in _OBSTACLES.items()}
     return {kind: reduce(np.logical_or, masks) for kind, masks in found.items() if masks}
 
 
 def admitted(nodes: Nodes, demand: Demand) -> Mask:
-    """bool[n]: the nodes that no obstacle rules out."""
+    """bool[n]: the nodes that no obstacle excludes."""
     nothing = np.zeros(len(nodes.names), dtype=bool)
     return ~reduce(np.logical_or, obstacles(nodes, demand).values(), nothing)

@@ -1,7 +1,7 @@
-"""The cluster at one moment, as the planner sees it: nodes, their room, levels and domains.
+"""The cluster at one moment, as the planner sees it: nodes, their free resources, levels and domains.
 
-A level is a node label: host, rack, area by default, from the finest to the coarsest.  A domain is its whole
-path from the coarsest level down (`area/rack/host`), so two racks of one name in two areas are two domains.
+A level is a node label: by default host, rack and area, from the finest to the coarsest.  A domain is its full path
+from the coarsest level down (`area/rack/host`), so racks of one name in two areas are two domains.
 A node without a level's label is in no domain of that level.
 """
 
@@ -17,7 +17,7 @@ from scheduler.model.demand import HostPort, Taint
 from scheduler.model.resources import Amounts, ResourceAxis, Vector
 
 NOWHERE: Final = -1
-"""The domain number of a node that lacks the level's label."""
+"""The domain number of a node without the level's label."""
 
 Coords: TypeAlias = NDArray[np.int32]
 """int32[n, l]: column l is the node's domain number at level l, or NOWHERE."""
@@ -25,7 +25,7 @@ Coords: TypeAlias = NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """One level: the word people say, and the node label that carries it."""
+    """One level: its name and the node label that carries it."""
 
     name: str
     label: str
@@ -36,15 +36,15 @@ DEFAULT_LEVELS: Final = (
     Level("rack", "gangwright.io/rack"),
     Level("area", "topology.kubernetes.io/zone"),
 )
-"""Finest first.  The keys are those in common use; no shared key for racks exists, hence one of our own."""
+"""Finest first.  The keys are in common use. No shared key for racks exists, so that one is Gangwright's."""
 
 
 @dataclass(frozen=True)
 class Topology:
-    """Where every node stands: coords[n, l], and the path of every domain.
+    """The position of every node, coords[n, l], and the path of every domain.
 
-    `domains[l][d]` is the path of domain d of level l, e.g. "area-1/rack-7".  Domains are numbered in the
-    order of their paths, so numbers do not depend on the order in which nodes were met.
+    `domains[l][d]` is the path of domain d of level l, for example "area-1/rack-7".  Domains are numbered in the order
+    of their paths, so numbers don't depend on the order in which nodes appeared.
     """
 
     levels: tuple[Level, ...]
@@ -53,29 +53,29 @@ class Topology:
 
     @cached_property
     def columns(self) -> NDArray[np.int64]:
-        """int64[l, n]: coords turned, so that the numbers of one level lie in one piece; write-protected."""
+        """int64[l, n]: coords transposed, so that the numbers of one level are contiguous. Write-protected."""
         turned = np.ascontiguousarray(self.coords.T, dtype=np.int64)
         turned.flags.writeable = False
         return turned
 
     @cached_property
     def known(self) -> tuple[bool, ...]:
-        """For each level: some node has its label."""
+        """For each level: at least one node has its label."""
         return tuple(bool((codes != NOWHERE).any()) for codes in self.columns)
 
     @cached_property
     def lone(self) -> tuple[bool, ...]:
-        """For each level: no two nodes share a domain of it, as is the rule for hosts."""
+        """For each level: no two nodes share a domain of it, as usual for hosts."""
         counts = [np.bincount(codes + 1)[1:] for codes in self.columns]
         return tuple(bool((count <= 1).all()) for count in counts)
 
     def level(self, name: str) -> int | None:
-        """The column of a level, or None where no level of that name is configured."""
+        """The column of a level, or None if no such level is configured."""
         return next((i for i, level in enumerate(self.levels) if level.name == name), None)
 
 
 def survey(levels: tuple[Level, ...], labels: Sequence[Mapping[str, str]]) -> Topology:
-    """The topology of nodes whose labels are given, one mapping a node, in the order of the node axis."""
+    """The topology of nodes with these labels, one mapping per node, in the order of the node axis."""
     coords = np.full((len(labels), len(levels)), NOWHERE, dtype=np.int32)
     domains: list[tuple[str, ...]] = []
     for column, level in enumerate(levels):
@@ -93,15 +93,15 @@ def survey(levels: tuple[Level, ...], labels: Sequence[Mapping[str, str]]) -> To
 
 
 Mask: TypeAlias = NDArray[np.bool_]
-"""bool[n]: one truth a node."""
+"""bool[n]: one value per node."""
 
 Matrix: TypeAlias = NDArray[np.float64]
-"""float64[n, r]: one row a node, one column a resource, in the units of the ResourceAxis."""
+"""float64[n, r]: one row per node, one column per resource, in the units of the ResourceAxis."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One node, reduced to what decides about it. `name` is its place in every fixed order."""
+    """One node, reduced to what affects placement. `name` is its position in every fixed order."""
 
     name: str
     capacity: Amounts
@@ -114,7 +114,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class LabelColumn:
-    """One label over all nodes: `codes[n]` is the number of the node's value, -1 where the label is missing."""
+    """One label across all nodes: `codes[n]` is the number of the node's value, -1 if the label is missing."""
 
     codes: NDArray[np.int32]
     values: Mapping[str, int]
@@ -136,7 +136,7 @@ def label_columns(nodes: Sequence[Node]) -> dict[str, LabelColumn]:
 
 
 def taint_masks(nodes: Sequence[Node]) -> tuple[tuple[Taint, Mask], ...]:
-    """Every distinct taint of these nodes, with those that have it."""
+    """Every distinct taint of these nodes, with the nodes that have it."""
     masks: dict[Taint, Mask] = {}
     for row, node in enumerate(nodes):
         for taint in node.taints:
@@ -146,7 +146,7 @@ def taint_masks(nodes: Sequence[Node]) -> tuple[tuple[Taint, Mask], ...]:
 
 @dataclass(frozen=True, slots=True)
 class Nomination:
-    """Room that kube-scheduler keeps for a pod of another scheduler's, against equal and lower priority."""
+    """Resources that kube-scheduler reserves for a pod of another scheduler against equal and lower priority."""
 
     node: int
     priority: int
@@ -155,15 +155,15 @@ class Nomination:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One picture of the cluster. Nodes are in the order of their names; arrays are write-protected.
+    """A snapshot of the cluster. Nodes are sorted by name; arrays are write-protected.
 
-    free: float64[n, r], allocatable less bound, held and foreign pods; may be below zero where others overdrew.
+    free: float64[n, r], allocatable minus bound, held and foreign pods. Negative where other schedulers overcommitted.
     capacity: float64[n, r], allocatable.
     schedulable: bool[n].
     labels: by key, for every key that any node has.
     taints: every distinct taint, with the nodes that have it.
-    ports: every host port in use, with the nodes on which it is.
-    nodes_version: changes when anything but `free`, `ports` and `nominations` does: masks may be cached by it.
+    ports: every host port in use, with the nodes that use it.
+    nodes_version: changes with anything except `free`, `ports` and `nominations`, so masks may be cached by it.
     """
 
     generation: int
@@ -181,7 +181,7 @@ class Snapshot:
     nominations: tuple[Nomination, ...] = ()
 
     def freed(self, *leaving: tuple[NDArray[np.int64], Matrix]) -> "Snapshot":
-        """This picture once these pods have left.  leaving: rows, int64[k], which may repeat, and uses, float64[k, r]."""
+        """This snapshot after these pods left.  leaving: rows, int64[k], which may repeat, and uses, float64[k, r]."""
         free = self.free.copy()
         for rows, uses in leaving:
             np.add.at(free, rows, uses)
@@ -189,19 +189,19 @@ class Snapshot:
         return replace(self, free=free)
 
     def named(self, names: Iterable[str]) -> Mask:
-        """bool[n]: these nodes, of which some may be gone."""
+        """bool[n]: the nodes with these names. Unknown names are ignored."""
         out = np.zeros(len(self.names), dtype=bool)
         out[[row for name in names if (row := self.index.get(name)) is not None]] = True
         return out
 
     @property
     def scale(self) -> Vector:
-        """float64[r]: the largest node's amount of each resource, 1 where no node has any.
+        """float64[r]: the largest node's amount of each resource, 1 if no node has any.
 
-        The unit in which vectors of different resources are compared (alignment, tightness).
+        It is the unit for comparing vectors of different resources (alignment, tightness).
         """
         if not len(self.names):
             return np.ones(len(self.axis))
-        # turned first, for along short rows it takes ten times as long
+        # transposed first: a reduction along short rows takes ten times as long
         top = np.ascontiguousarray(self.capacity.T).max(axis=1)
         return np.where(top > 0, top, 1.0)

@@ -1,4 +1,4 @@
-"""What the planner answers, and the closed list of reasons."""
+"""The planner's answers and the closed list of reasons."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from scheduler.model.workload import GangKey, Uid
 
 
 class Reason(StrEnum):
-    """Why: one closed list for log, metric, event and answer. A member's text is constant, see `TEXT`."""
+    """One closed list of reasons for logs, metrics, events and answers. The text of each is constant, see `TEXT`."""
 
     SEATED = "Seated"
     BOUND = "Bound"
@@ -97,15 +97,15 @@ TEXT: Mapping[Reason, str] = {
     Reason.UNSUPPORTED_FIELD: "Gangwright does not model a field that limits the pods' nodes",
     Reason.IGNORED_FIELD: "A setting has no effect",
 }
-"""What each reason says. The text of a reason is constant: kube-scheduler retries without pause if a refusal's text
-changes."""
+"""The text of each reason. It is constant because kube-scheduler retries without pause if a rejection's text changes.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Shortfall:
-    """How close the best domain is to holding the gang.
+    """How close the best domain is to fitting the gang.
 
-    Read as "needs `needed` × `demand`; the best `level`, `domain`, fits `best` now".
+    Reads as "needs `needed` × `demand`; the best `level`, `domain`, fits `best` now".
     `blocked` counts the nodes that each kind of obstacle excludes, for example {"selector": 12, "resources": 4}.
     """
 
@@ -125,7 +125,7 @@ class Shortfall:
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """How far a namespace is from what it may use at most, in the units of the ResourceAxis."""
+    """A namespace's use and its ceiling, in the units of the ResourceAxis."""
 
     resource: str
     used: float
@@ -134,7 +134,7 @@ class Ceiling:
 
     @property
     def is_too_low(self) -> bool:
-        """Not even with the ceiling to itself would it stay below."""
+        """The ceiling is exceeded even if nothing else in the namespace runs."""
         return self.needed > self.most
 
     def __str__(self) -> str:
@@ -146,40 +146,41 @@ class Ceiling:
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """How good a placement is."""
+    """The quality of a placement."""
 
     spans: Mapping[str, tuple[int, int]]
-    """By level: domains spanned, and the fewest that could hold as many of these demands in the empty cluster."""
+    """By level: domains spanned, and the fewest that could fit as many of these demands in the empty cluster."""
     alignment: float
-    """Mean cosine between a member's demand and the free vector of its node before it sat down, 0 … 1."""
+    """Mean cosine between a member's demand and its node's free vector before the member was placed, 0 … 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """All of the quorum have a seat; `seats` may hold surplus members besides. node is a name."""
+    """The whole quorum has seats; `seats` may also include surplus members. Values are node names."""
 
     seats: Mapping[Uid, str]
     unseated: tuple[Uid, ...] = ()
-    """Surplus members that fit nowhere now."""
+    """Surplus members that fit no node now."""
     quality: Quality = Quality({}, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Not now. A later picture of the cluster may answer otherwise."""
+    """Not now. A later snapshot may change the answer."""
 
     reason: Reason
     shortfall: Shortfall | None = None
     ceiling: Ceiling | None = None
     behind: GangKey | None = None
-    """The gang that this one lets pass, because two like them may each get half of what only one can have."""
+    """The gang that this one waits for. Two such gangs in parallel may each get half of the resources that one needs.
+    """
     held_for: GangKey | None = None
-    """The gang for which the room is held that there would be."""
+    """The gang for which the missing resources are reserved."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """Not as asked, in no picture of this cluster: the gang must be changed."""
+    """Impossible in any snapshot of this cluster: the gang must change."""
 
     reason: Reason
     field: str
@@ -190,12 +191,12 @@ class Refuse:
 Decision: TypeAlias = Place | Wait | Refuse
 
 LASTING: Final = (Reason.EXCEEDS_CLUSTER, Reason.NO_MATCHING_NODES, Reason.UNKNOWN_LEVEL)
-"""Verdicts about the cluster as it is built: only a change of its nodes makes them worth asking for again. A tuple,
-since a reason is compared in a tenth of the time in which it is hashed."""
+"""Verdicts about the cluster's hardware and labels. Only a change of nodes justifies a retry. A tuple, because
+comparing a reason takes a tenth of the time of hashing it."""
 
 
 def is_in_vain(decision: Decision | None) -> bool:
-    """Waiting does not help: only other nodes, a higher ceiling or another gang would."""
+    """Waiting does not help. Only other nodes, a higher ceiling or a change of the gang would."""
     if decision is None or isinstance(decision, Place):
         return False
     too_low = isinstance(decision, Wait) and decision.ceiling is not None and decision.ceiling.is_too_low

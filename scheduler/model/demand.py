@@ -1,4 +1,4 @@
-"""What one pod needs of the node it is to run on, and in words what is in the way. Loads no numpy."""
+"""What a pod requires of its node, and the text for obstacles. Does not load numpy."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from scheduler.model.resources import Amounts
 
 
 class Operator(StrEnum):
-    """How a requirement compares a label's value; the words of the Kubernetes API."""
+    """How a requirement compares a label's value, in the terms of the Kubernetes API."""
 
     IN = "In"
     NOT_IN = "NotIn"
@@ -20,7 +20,7 @@ class Operator(StrEnum):
 
 
 class TaintEffect(StrEnum):
-    """What a taint does to pods that do not tolerate it; PreferNoSchedule forbids nothing and is not kept."""
+    """The effect on pods that do not tolerate the taint. PreferNoSchedule forbids nothing and is dropped."""
 
     NO_SCHEDULE = "NoSchedule"
     NO_EXECUTE = "NoExecute"
@@ -28,14 +28,14 @@ class TaintEffect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """One condition on a node label (or, among a term's fields, on the node's name)."""
+    """One condition on a node label, or on the node's name in a term's `fields`."""
 
     key: str
     operator: Operator
     values: tuple[str, ...] = ()
 
     def holds(self, labels: Mapping[str, str]) -> bool:
-        """Whether these labels satisfy it, as a label selector reads it: `Gt` and `Lt` are for nodes alone."""
+        """Whether these labels match under label selector semantics. `Gt` and `Lt` apply to nodes only."""
         match self.operator:
             case Operator.IN:
                 return labels.get(self.key) in self.values
@@ -51,19 +51,19 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """Conditions that must all hold. A term without any condition matches no node, as in the API."""
+    """Conditions that must all hold. A term without conditions matches no node, as in the API."""
 
     labels: tuple[Requirement, ...] = ()
     fields: tuple[Requirement, ...] = ()
 
 
 AnyOf = tuple[Term, ...]
-"""Terms of which one must hold."""
+"""Terms of which at least one must hold."""
 
 
 @dataclass(frozen=True, slots=True)
 class Taint:
-    """A mark on a node that keeps pods away which do not tolerate it."""
+    """A mark on a node that repels pods without a matching toleration."""
 
     key: str
     value: str
@@ -71,12 +71,12 @@ class Taint:
 
 
 UNSCHEDULABLE: Final = Taint("node.kubernetes.io/unschedulable", "", TaintEffect.NO_SCHEDULE)
-"""What a cordon means: kube-scheduler treats a cordoned node as one that carries this taint."""
+"""The taint that a cordon implies: kube-scheduler treats a cordoned node as one with this taint."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Toleration:
-    """What a pod tolerates; an empty key with Exists tolerates everything, an empty effect every effect."""
+    """A toleration. An empty key with Exists tolerates everything; an empty effect matches every effect."""
 
     key: str = ""
     exists: bool = False
@@ -93,7 +93,7 @@ class Toleration:
 
 @dataclass(frozen=True, slots=True, order=True)
 class HostPort:
-    """A port taken on the node itself; the empty or unspecified address means every address."""
+    """A port on the node itself. An empty or unspecified address means every address."""
 
     protocol: str
     port: int
@@ -106,10 +106,10 @@ class HostPort:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """All that decides which nodes can hold a pod. Pods with equal demands are interchangeable to the planner.
+    """Everything that decides which nodes fit a pod. The planner treats pods with equal demands as interchangeable.
 
-    `requests` counts the pod itself as one of the resource `pods`.  `constraints` is every term list that
-    must hold besides the selector: the pod's required node affinity and that of its bound volumes.
+    `requests` includes the pod itself as one unit of the resource `pods`.  `constraints` are the term lists that must
+    hold besides the selector: the required node affinity of the pod and of its bound volumes.
     """
 
     requests: Amounts = ()
@@ -118,7 +118,7 @@ class Demand:
     tolerations: tuple[Toleration, ...] = ()
     ports: tuple[HostPort, ...] = ()
     where: tuple[object, ...] = field(init=False, repr=False, compare=False)
-    """All but the amounts and ports: what a cached mask of nodes depends on."""
+    """All fields except amounts and ports: the key for cached node masks."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "where", (self.selector, self.constraints, self.tolerations))
@@ -138,13 +138,18 @@ _EXCLUDED_BY: Final = {
     "cordon": "were cordoned",
     "excluded": "were excluded after failed placements",
     "resources": "had insufficient resources",
+    "ports": "didn't have free ports",
+    "level": "were outside the required domain",
+    "candidates": "were excluded by kube-scheduler",
 }
 
 
 def blocked_nodes(blocked: Mapping[str, int]) -> str:
-    """How many nodes each kind of obstacle excludes, in the words of kube-scheduler: "4 node(s) had insufficient
-    resources". Empty for nothing.
+    """How many nodes each kind of obstacle excludes, in kube-scheduler's words: "4 node(s) had insufficient resources".
+    Empty if there are none.
     """
     if NO_NODES in blocked:
         return "Gangwright sees no nodes in the cluster"
-    return ", ".join(f"{count} node(s) {_EXCLUDED_BY[kind]}" for kind, count in sorted(blocked.items()))
+    return ", ".join(
+        f"{count} node(s) {_EXCLUDED_BY.get(kind, kind)}" for kind, count in sorted(blocked.items())
+    )

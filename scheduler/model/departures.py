@@ -1,4 +1,4 @@
-"""Gangs that change their places: what is to be done, and what people are told of it."""
+"""Moves of gangs: what happens to their pods, and what operators see."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,10 +9,10 @@ from scheduler.model.workload import GangKey, Pod, PodKey, Uid
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """What becomes of one gang's pods that were to leave their nodes.
+    """The outcome for one gang's pods that should leave their nodes.
 
-    seats: by pod the node that is kept for the pod that its owner makes in its place.  stays: by pod why it stays.
-    whole: all of the gang moves, also what was elsewhere.  leaving: pods that are on their way out already.
+    seats: by pod, the node reserved for its replacement.  stays: by pod, why it stays.
+    whole: the entire gang moves, including pods on other nodes.  leaving: pods that already terminate.
     """
 
     gang: GangKey
@@ -24,23 +24,24 @@ class Departure:
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """What becomes of the gangs on a node."""
+    """The outcome for all gangs on a node."""
 
     node: str
     departures: tuple[Departure, ...] = ()
 
     @property
     def done(self) -> bool:
-        """Nothing of ours is left on the node."""
+        """No pod managed by Gangwright is left on the node."""
         return not self.departures
 
 
 @dataclass(frozen=True, slots=True)
 class Defrag:
-    """Moves that would make room for a gang.
+    """Moves that free capacity for a gang.
 
-    seats: by member its node then; empty where no moves were found, and `told` says why.  moves: of each gang that
-    moves, all of it.  pods: those that are named in both, as they were.  nodes_version: of the picture that proved it.
+    seats: by member, its future node; empty if no moves were found, and `told` says why.  moves: all members of each
+    gang that moves.
+    pods: the pods named in both, as they were.  nodes_version: of the snapshot that proved the moves.
     """
 
     gang: GangKey

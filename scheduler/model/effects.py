@@ -1,5 +1,5 @@
-"""What is to be done in the cluster. Each effect is idempotent and a compare-and-swap on the pod's uid; what is done to
-a Job also on its version, for a person may suspend or resume it at the same time.
+"""Actions to perform in the cluster. Each effect is idempotent and a compare-and-swap on the pod's uid. Effects on a
+Job also check its version, because an operator may suspend or resume it at the same time.
 """
 
 from collections.abc import Mapping
@@ -13,20 +13,20 @@ from scheduler.model.workload import GangKey, Owner, PodKey, Uid
 
 @dataclass(frozen=True, slots=True)
 class _Effect:
-    """For which gang, and on which object."""
+    """The gang that the effect belongs to, and its object."""
 
     gang: GangKey
     uid: Uid
-    """Of the pod; of one of a Job's pods, such as the victim for which the Job is suspended."""
+    """Of the pod. For a Job, of one of its pods, for example the victim for which the Job is suspended."""
     key: PodKey
-    """Namespace and name of the pod, or of the Job."""
+    """Namespace and name of the pod or the Job."""
 
 
 @dataclass(frozen=True, slots=True)
 class WritePlan(_Effect):
-    """Write the plan on the gang's first member, before anything else happens. No seats: take the plan away.
+    """Write the plan on the gang's first member before anything else happens. Empty seats remove the plan.
 
-    `victims` are asked to leave only when this has come true.
+    `victims` are evicted only after this succeeded.
     """
 
     plan: str
@@ -36,9 +36,9 @@ class WritePlan(_Effect):
 
 @dataclass(frozen=True, slots=True)
 class Ungate(_Effect):
-    """One PATCH: our gate goes, the seat annotation comes, and with `pin` the node affinity of the seat.
+    """One PATCH: remove Gangwright's gate, add the seat annotation, and with `pin` the seat's node affinity.
 
-    `affinity` is the pod's own required node affinity; the pin narrows each of its terms.
+    `affinity` is the pod's own required node affinity. The pin narrows each of its terms.
     """
 
     plan: str
@@ -49,7 +49,7 @@ class Ungate(_Effect):
 
 @dataclass(frozen=True, slots=True)
 class Nominate(_Effect):
-    """Set `status.nominatedNodeName`; an empty node clears it."""
+    """Set `status.nominatedNodeName`. An empty node clears it."""
 
     plan: str
     node: str
@@ -57,16 +57,16 @@ class Nominate(_Effect):
 
 @dataclass(frozen=True, slots=True)
 class Evict(_Effect):
-    """Evict through the Eviction API, which honours disruption budgets."""
+    """Evict through the Eviction API, which honors disruption budgets."""
 
     reason: Reason
 
 
 @dataclass(frozen=True, slots=True)
 class Announce(_Effect):
-    """Tell people: an event on one member and on its owner, and the condition `gangwright.io/Seated` on the member.
+    """Report an event on one member and its owner, and set the condition `gangwright.io/Seated` on the member.
 
-    `seated` is the condition's status; None leaves the condition as it is.
+    `seated` is the condition's status. None leaves the condition unchanged.
     """
 
     owner: Owner | None
@@ -76,17 +76,16 @@ class Announce(_Effect):
     turned: bool = True
     """The condition had another status before."""
     disrupted: bool = False
-    """The pod is evicted for this: the condition `DisruptionTarget` on it says so, too."""
+    """The pod is evicted for this reason, so the condition `DisruptionTarget` is set on it, too."""
     since: float | None = None
-    """When this was first said, in the ledger's time: with it, all that is said again is one Event. None: it is said
-    once."""
+    """When this was first reported, in the ledger's time. All repeats become one Event. None: it is reported once."""
     count: int = 1
-    """How often it was said since then, this time included."""
+    """How often it was reported since then, including now."""
 
 
 @dataclass(frozen=True, slots=True)
 class SetCondition(_Effect):
-    """Set the condition `gangwright.io/Seated` on one member, without an event: how its gang stands."""
+    """Set the condition `gangwright.io/Seated` on one member to its gang's status, without an event."""
 
     reason: Reason
     message: str
@@ -97,26 +96,26 @@ class SetCondition(_Effect):
 
 @dataclass(frozen=True, slots=True)
 class SuspendJob(_Effect):
-    """Suspend the Job whose pods give way to `gang`, and write on it that it was us, and what it has had so far. With
-    `stays` the Job is that of `gang` itself, which is ended.
+    """Suspend the Job whose pods are preempted for `gang`. Note on the Job that Gangwright suspended it, and its
+    attained service. With `stays` it is the Job of `gang` itself, whose run ends.
     """
 
     owner: Owner
     attained: float
     """Device-seconds."""
     version: str = ""
-    """Of the Job when it was last seen, which was not suspended then."""
+    """Of the Job when last seen, at which time it was not suspended."""
     stays: Reason | None = None
-    """Why it is not resumed by us; None: it is, as soon as its pods are gone."""
+    """Why Gangwright does not resume it. None: it is resumed as soon as its pods are deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResumeJob(_Effect):
-    """Resume a Job that we suspended, and take our word off it: its new pods wait in the queue like all others."""
+    """Resume a Job that Gangwright suspended and remove the note. Its new pods queue like all others."""
 
     owner: Owner
     version: str = ""
-    """Of the Job when it was last seen, and said that it was we who suspended it."""
+    """Of the Job when last seen, at which time it carried Gangwright's note."""
 
 
 Effect: TypeAlias = WritePlan | Ungate | Nominate | Evict | SuspendJob | ResumeJob | Announce | SetCondition

@@ -1,4 +1,4 @@
-"""What happened. Facts come from watches; outcomes come back from effects; decisions come from the planner."""
+"""Inputs of the core: facts from watches, outcomes of effects, decisions of the planner."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -79,7 +79,9 @@ class BudgetGone:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """kube-scheduler asked about a pod without our gate; `allowed` is its list as a mask of the snapshot's nodes."""
+    """kube-scheduler called Filter for a pod without Gangwright's gate. `allowed` is its list as a mask of the
+    snapshot's nodes.
+    """
 
     uid: Uid
     allowed: Mask
@@ -88,7 +90,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """Prioritize was answered for a gang of one: keep the best node for a moment."""
+    """Prioritize was answered for a gang of one: hold the best node briefly."""
 
     uid: Uid
     node: str
@@ -96,21 +98,21 @@ class Scored:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """The planner's verdict on a gang, from the snapshot of this generation, when there was so much room."""
+    """The planner's verdict on a gang, from the snapshot of this generation at this room version."""
 
     gang: Gang
     decision: Decision
     generation: int
     room: int
     fence: int = 0
-    """The number of the reservation that the picture left out; 0: none."""
+    """The number of the reservation that the snapshot left out; 0: none."""
     shape: int | None = None
     short: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class VictimsChosen:
-    """The planner found who has to leave so that this gang has room, from the snapshot of this generation."""
+    """The planner chose the victims that free capacity for this gang, from the snapshot of this generation."""
 
     gang: Gang
     preempt: Preempt
@@ -119,10 +121,10 @@ class VictimsChosen:
 
 @dataclass(frozen=True, slots=True)
 class MoveFound:
-    """Other seats were found for members of a gang.
+    """New seats were found for members of a gang.
 
-    seats: by member that is there now, the seat that is to be kept for it, or for the pod that is made in its place.
-    leaving: those who are to be evicted, in this order; none of a gang that others move for.  whole: all of the gang.
+    seats: by current member, the seat to reserve for it or for its replacement.
+    leaving: members to evict, in this order; empty for a gang that others move for.  whole: the entire gang moves.
     """
 
     gang: GangKey
@@ -133,13 +135,13 @@ class MoveFound:
 
 @dataclass(frozen=True, slots=True)
 class PolicyChanged:
-    """Shares and what else of the policy may change while we run."""
+    """The shares, and other parts of the policy that may change at run time."""
 
     policy: Policy
 
 
 class FailureKind(StrEnum):
-    """What became of an effect that did not come true."""
+    """Why an effect failed."""
 
     NOT_FOUND = "not-found"
     CONFLICT = "conflict"
@@ -159,27 +161,27 @@ class EffectFailed:
     effect: Effect
     kind: FailureKind
     message: str = ""
-    """The API server's words: one line that can be shown to people, and not long."""
+    """The API server's message: one short line that is safe to display."""
 
 
 @dataclass(frozen=True, slots=True)
 class Synced:
-    """Every list has been read: what the API server knows, we know."""
+    """Every list was read: the cache matches the API server."""
 
 
 @dataclass(frozen=True, slots=True)
 class TookOver:
-    """From now on it is we who act: begun plans are finished or undone before anything else is planned."""
+    """This replica becomes active. Plans that were started are finished or undone before anything new is planned."""
 
 
 @dataclass(frozen=True, slots=True)
 class LostSight:
-    """From now on what we know may be the past: nothing is done by it."""
+    """The cache may be stale from now on: no action is based on it."""
 
 
 @dataclass(frozen=True, slots=True)
 class SawAgain:
-    """What we know is the present again."""
+    """The cache is current again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The settings that the core decides by."""
+"""The settings that the core uses."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from scheduler.model.workload import Pin, Strategy
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Settings as the core sees them; `scheduler.settings` reads and explains them. Times are seconds."""
+    """Settings as the core sees them. `scheduler.settings` reads and documents them. Times are seconds."""
 
     scheduler_names: frozenset[str] = frozenset({"gangwright"})
     levels: tuple[Level, ...] = DEFAULT_LEVELS
@@ -21,47 +21,49 @@ class Policy:
     timeout: float = 120.0
     """From the first ungating PATCH until the quorum must be bound."""
     start_timeout: float = 600.0
-    """From its bind until a member must run."""
+    """From the bind until the member must run."""
     backoff: float = 5.0
-    """Before a gang that timed out is tried again; doubles each time."""
+    """Delay before a gang that timed out is retried. Doubles each time."""
     backoff_limit: float = 300.0
     score_hold: float = 5.0
-    """How long the best-scored node is kept for a pod that Prioritize was asked about."""
+    """How long the best-scored node is held for a pod after Prioritize."""
     pin_grace: float = 5.0
-    """PodScheduled=False for so long, and no room in our own picture: the pin is broken."""
+    """A pin is broken after PodScheduled=False for this long if the cache shows too few free resources as well."""
     pin_limit: float = 20.0
-    """PodScheduled=False for so long: the pin is broken, whatever our picture says."""
+    """A pin is broken after PodScheduled=False for this long, whatever the cache shows."""
     barred: float = 300.0
-    """A node where a pin broke, or whose kubelet refused a pod, is not given to that gang for so long; doubles each time."""
+    """How long a node is excluded for a gang after a pin broke there or its kubelet rejected a pod. Doubles each time.
+    """
     broken_pins_until_soft: int = 2
     evictions_per_gang: int = 8
-    """Broken pins of one gang that may be evicted at a time; the rest wait for the next second."""
+    """Concurrent evictions of one gang's broken pins. The rest wait for the next second."""
     outcome_limit: float = 30.0
-    """An effect without an outcome for so long is done again: every effect is idempotent."""
+    """An effect without an outcome for this long is repeated: every effect is idempotent."""
     announce_every: float = 10.0
-    """At most one event a gang and reason in so many seconds."""
+    """At most one event per gang and reason in this many seconds."""
     largest_gang: int = 4096
-    """Members; more are refused. The plan of so many, deflated, takes some two thirds of the API's 256 KiB."""
+    """Members; larger gangs are rejected. A plan of this size, compressed, takes about two thirds of the API's 256 KiB.
+    """
 
     order: Order = Order.FIFO
-    """Who goes first among gangs of one priority."""
+    """The order of gangs of one priority."""
     backfill: Backfill = Backfill.RESERVE
-    """What may start past a gang that waits for room."""
+    """What may start ahead of a gang that waits for free capacity."""
     age_limit: float = 259_200.0
-    """A gang that has waited for so long goes before all younger ones of its priority, whatever the order."""
+    """A gang that waited this long ranks ahead of all younger ones of its priority, whatever the order."""
     age_factor: float = 10.0
-    """With the order `shortest` only if it has also waited for so many times the runtime that is expected of it."""
+    """With the order `shortest`, it must also have waited for this many times its expected runtime."""
     las_quantum: float = 1_800.0
-    """Device-seconds of the first band of service; the second is twice as wide, the last has no end. Also the shortest
-    turn, in seconds, that a gang has before another of its priority may take its place."""
+    """Device-seconds of the first band of service. The second band is twice as wide, the last is unbounded. Also the
+    shortest turn, in seconds, before another gang of its priority may take a gang's place."""
     default_runtime: float = 3_600.0
-    """How long a gang is taken to run that says nothing and of whose kind none has ended yet."""
+    """Expected runtime of a gang that declares none and resembles no finished gang."""
     shares: Mapping[str, Share] = field(default_factory=dict, hash=False)
     """By namespace."""
     reclaim: Reclaim = Reclaim.ANY
     preemption: bool = True
-    """Whether room is made for a gang of higher priority."""
+    """Whether gangs of higher priority may preempt."""
     evictions_per_namespace: int = 64
-    """Victims of one namespace that may be on their way out at a time."""
+    """Victims of one namespace that may terminate at the same time."""
     preemption_cooldown: float = 60.0
-    """After a gang's victims were asked to leave, before any more are asked to for the same gang."""
+    """After preempting for a gang, the delay before more pods are preempted for the same gang."""

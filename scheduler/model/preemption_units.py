@@ -1,4 +1,4 @@
-"""Who may have to leave so that a gang finds room."""
+"""Candidates for preemption, and the limits on choosing them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,46 +13,45 @@ from scheduler.model.workload import GangKey, GiveWay, Pod, Uid
 
 
 class Kind(IntEnum):
-    """What leaves, in the order in which it is asked to, where the cost is equal."""
+    """What is preempted together, in the order of preference at equal cost."""
 
     SURPLUS = 0
-    """One member above its gang's quorum: the gang goes on without it."""
+    """One member above its gang's quorum. The gang keeps running without it."""
     POD = 1
-    """A pod that is no gang's."""
+    """A pod without a gang."""
     GANG = 2
-    """The quorum of a gang, and with it all of the gang's surplus."""
+    """The quorum of a gang together with all of its surplus."""
 
 
 class By(IntEnum):
-    """By what right a pod may be asked to leave; the greater says less."""
+    """Why a pod may be preempted. The greater value is the weaker claim."""
 
     ORDER = 0
-    """It goes behind: of lower priority, or its turn is over."""
+    """It ranks behind: its priority is lower, or its turn is over."""
     CLAIM = 1
     """Only for what it uses of a guarantee that its namespace has borrowed."""
 
 
 NODES_OWN: Final = frozenset({"DaemonSet", "Node"})
-"""Kinds of owners whose pods belong to their node: evicted they come back to it, or are only copies of what runs
-there.
-"""
+"""Kinds of owners with pods that belong to their node. After an eviction these return to it, or they only mirror what
+runs there."""
 
 SYSTEM: Final = 2_000_000_000
-"""Priority of the cluster's own pods (`system-cluster-critical`): they are never victims."""
+"""Priority of system pods (`system-cluster-critical`), which are never victims."""
 
 
 def may_be_asked(pod: Pod) -> bool:
-    """Its owner makes it again, or it may end: it is not of its node, not the cluster's own, and not on its way out."""
+    """Whether the pod may be preempted. Pods of a node, system pods and terminating pods may not."""
     kept = pod.key.off_limits or (pod.owner is not None and pod.owner.kind in NODES_OWN)
     return not (pod.deleting or kept or pod.priority >= SYSTEM)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Unit:
-    """Pods that leave together or stay together.
+    """Pods that are preempted together or not at all.
 
-    rows: int64[k], the node of each pod as a row of the snapshot.  uses: float64[k, r], the room that each gives back.
-    priority: the highest of the pods'.  lost: device-seconds of work that their leaving throws away.
+    rows: int64[k], the node of each pod as a row of the snapshot.  uses: float64[k, r], the resources that each frees.
+    priority: the highest of the pods.  lost: device-seconds of work that the preemption discards.
     """
 
     gang: GangKey
@@ -68,9 +67,9 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """Of the pods of one namespace only so many may leave that what they use is no more than `most`.
+    """Victims of one namespace may use at most `most` together.
 
-    uses: what each pod uses of the one resource of which this is the limit; of a disruption budget each uses 1.
+    uses: each pod's use of the limited resource. For a disruption budget each pod uses 1.
     """
 
     most: float
@@ -79,10 +78,10 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What holds of all together who leave, beside that each of them may be asked to.
+    """Rules for the set of victims, in addition to the rules for each of them.
 
-    claimed: the resources that are guaranteed to the gang's namespace and asked for by the gang.  Who may leave only by
-    `By.CLAIM` does so for these alone: they are short, and without him the gang would lack one of them where it sits.
+    claimed: the resources that the gang requests and that its namespace is guaranteed. A victim by `By.CLAIM` may only
+    be taken for these: they must be short, and the gang must lack one of them on its node without that victim.
     """
 
     limits: tuple[Limit, ...] = ()
@@ -90,17 +89,19 @@ class Terms:
 
 
 FREELY: Final = Terms()
-"""Any of those in question, and as many as it takes."""
+"""No limits: any candidates, as many as necessary."""
 
 
 @dataclass(frozen=True, slots=True)
 class Preempt:
-    """All of the quorum have a seat once these have left; leaving out any of them, the gang would not fit."""
+    """Seats for the whole quorum once these victims left. The set is minimal: without any of them the gang does not
+    fit.
+    """
 
     seats: Mapping[Uid, str]
     victims: tuple[Unit, ...]
 
     @property
     def uids(self) -> tuple[Uid, ...]:
-        """All pods that leave."""
+        """All victims."""
         return tuple(uid for unit in self.victims for uid in unit.uids)

@@ -1,6 +1,6 @@
-"""Gangs in time: who waits in which place, who runs for how long, whose room is reserved from when.
+"""Gangs over time: their order in the queue, their runtimes, and reservations of future capacity.
 
-Times are seconds since the epoch, as the API server counts them; spans are seconds.
+Times are seconds since the epoch by the API server's clock. Spans are seconds.
 """
 
 from collections.abc import Mapping
@@ -16,24 +16,24 @@ from scheduler.model.resources import Amounts
 from scheduler.model.workload import Gang, GangKey
 
 TINY: Final = 1e-9
-"""Seconds below which a span is none: it has no logarithm."""
+"""Seconds. Shorter spans have no usable logarithm."""
 
 
 OVERRUN_AT_LEAST: Final = 60.0
-"""Seconds that a gang which has run past its estimate is expected to go on at the least: shorter, and the head would be
-promised a start that moves on with every look."""
+"""Minimum seconds that a gang past its estimate is expected to continue. With less, the promised start of the head of
+the queue would move at every look."""
 
 TAIL: Final = 9.0
 """How far the bounds of an overrun lie from its middle. With P(T > t) = ran / t, the law behind "as long again", nine
 of ten go on for more than a ninth of what they ran, and one of ten for more than nine times it."""
 
 UNKNOWN: Final = 10.0
-"""The default runtime may be wrong by a factor of ten either way: durations of gangs in real traces span four
-decades."""
+"""The default runtime may be wrong by a factor of ten either way: durations of gangs in real traces span four decades.
+"""
 
 
 class Order(StrEnum):
-    """Who goes first among gangs of one priority."""
+    """The order of gangs of one priority."""
 
     FIFO = "fifo"
     LAS = "las"
@@ -42,18 +42,18 @@ class Order(StrEnum):
 
 
 class Backfill(StrEnum):
-    """What a gang may do while one before it in the queue waits for room."""
+    """What may start while a gang ahead in the queue waits for free capacity."""
 
     NONE = "none"
     """Nothing: strict order."""
     FREE = "free"
-    """Start wherever there is room; large gangs may then wait without end."""
+    """Anything that fits. Large gangs may then wait without end."""
     RESERVE = "reserve"
-    """Start where it does not delay the first gang that waits."""
+    """Whatever does not delay the first waiting gang."""
 
 
 class Reclaim(StrEnum):
-    """Which namespaces it may take its guaranteed room back from."""
+    """The namespaces from which a gang may reclaim guaranteed resources."""
 
     LOWER = "lower-priority"
     ANY = "any"
@@ -61,7 +61,7 @@ class Reclaim(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What a namespace may use. A resource that is not named is not limited, and nothing of it is guaranteed."""
+    """What a namespace may use. A resource without an entry is neither limited nor guaranteed."""
 
     guaranteed: Amounts = ()
     ceiling: Amounts = ()
@@ -70,21 +70,21 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A span or a time: the middle, and the bounds between which four of five lie; low ≤ middle ≤ high."""
+    """A span or a time: the middle, and the bounds of four out of five cases; low ≤ middle ≤ high."""
 
     middle: float
     low: float
     high: float
 
     def after(self, start: float) -> "Estimate":
-        """This span, begun at `start`, as the time of its end."""
+        """This span, started at `start`, as the time of its end."""
         return Estimate(start + self.middle, start + self.low, start + self.high)
 
     def at(self, part: float) -> float:
-        """Of a span: what so large a part (0 … 1) of all such spans stays below.
+        """For a span: the value that this part (0 … 1) of all such spans stays below.
 
-        The logarithm runs evenly from `low` (0.1) to `middle` (0.5) and from there to `high` (0.9), and on in the same
-        way to both ends: exact for a guess that is wrong by a factor spread evenly, as a logarithm, about 1.
+        The logarithm is linear from `low` (0.1) to `middle` (0.5) and from there to `high` (0.9), and continues
+        linearly beyond both. This is exact for a guess whose error factor is spread evenly, as a logarithm, around 1.
         """
         step = (part - 0.5) / 0.4
         bound = self.high if step > 0 else self.low
@@ -93,32 +93,30 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A gang that can be seated now, and all that decides about its turn."""
+    """A gang that can be placed now, with everything that decides its turn."""
 
     gang: Gang
     arrived: float
     first: bool = False
-    """Partly bound: its rest goes before all others."""
+    """Partially bound: its rest ranks ahead of all others."""
     attained: float = 0.0
-    """Device-seconds that it has had so far, before it was suspended or lost its seats."""
+    """Device-seconds so far, before it was suspended or lost its seats."""
     born: float | None = None
-    """When its Job was made, which being suspended does not change; None: it need not be known, it came when it
-    arrived.
-    """
+    """When its Job was created, which a suspension does not change. None: not needed, so `arrived` counts."""
     runs: Estimate | None = None
-    """How long it will run, as far as is known."""
+    """How long it will run, as far as known."""
     likely: Estimate | None = None
-    """The same for a forecast, which decides nothing by it; None: `runs`."""
+    """The same for a forecast, which has no effect on decisions. None: `runs`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stay:
-    """A gang, or a pod alone, that uses room now.
+    """A gang or single pod that uses resources now.
 
     rows: int64[k], the node of each pod as a row of the snapshot.  uses: float64[k, r], what each uses there.
-    ends: when it leaves.  likely: the same for a forecast, which decides nothing by it; None: `ends`.
-    namespace: the one of whose use it is a part; "": none, as it is of another scheduler.
-    latest: when it is ended, if it runs for so long; infinity: it is not.
+    ends: when it ends.  likely: the same for a forecast, which has no effect on decisions; None: `ends`.
+    namespace: whose use includes it; "": none, because it belongs to another scheduler.
+    latest: when its max-runtime ends it; infinity without one.
     """
 
     key: GangKey
@@ -132,12 +130,12 @@ class Stay:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reservation:
-    """Room kept in time for the first gang that waits.
+    """Future capacity reserved for the first waiting gang.
 
-    start: when it can begin, if all who run leave when they are expected to.
-    left: float64[n, r], the room that is free at `start` when the gang has sat down: who stays beyond `start` may use
-    no more of it, nor more than is free now.
-    seats: float64[n, r] that the gang takes then.
+    start: when the gang can start if all running gangs end as expected.
+    left: float64[n, r], free capacity at `start` after the gang is placed. Anything that runs beyond `start` may use no
+    more of it, nor more than is free now.
+    seats: float64[n, r] that the gang uses then.
     """
 
     key: GangKey
@@ -148,7 +146,7 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a namespace uses now, and what it may. `used` by resource, in the units of the ResourceAxis."""
+    """What a namespace uses now, and its share. `used` is by resource, in the units of the ResourceAxis."""
 
     used: Mapping[str, float] = field(default_factory=dict)
     share: Share = Share()

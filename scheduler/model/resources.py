@@ -1,9 +1,8 @@
-"""Amounts of resources, and which column of a matrix holds which resource.
+"""Amounts of resources, and the assignment of resources to matrix columns.
 
-Every amount is a whole number of its resource's unit: CPU in thousandths of a core (kube-scheduler's
-`MilliCPU`), memory and storage in bytes, everything else in pieces.  They are kept in float64, which holds
-whole numbers exactly up to 2**53 (8 PiB of memory on one node), so sums and differences are exact and no
-comparison needs an epsilon.
+Every amount is a whole number of its resource's unit: thousandths of a core for CPU (kube-scheduler's `MilliCPU`),
+bytes for memory and storage, pieces for everything else.  They are stored as float64, which is exact for whole numbers
+up to 2**53 (8 PiB of memory on one node). So sums and differences are exact and no comparison needs an epsilon.
 """
 
 import re
@@ -20,19 +19,19 @@ MEMORY: Final = "memory"
 EPHEMERAL_STORAGE: Final = "ephemeral-storage"
 PODS: Final = "pods"
 HUGE_PAGES: Final = "hugepages-"
-"""Begins the resources that are huge pages of one size."""
+"""Prefix of resources that are huge pages of one size."""
 
 NATIVE: Final = (CPU, MEMORY, EPHEMERAL_STORAGE, PODS)
 """Resources that every node has, in the order of the first columns of every matrix."""
 
 EXACT: Final = 2**53
-"""Above this a float64 no longer holds every whole number; larger amounts are refused."""
+"""Above this a float64 no longer holds every whole number, so larger amounts are rejected."""
 
 Vector: TypeAlias = NDArray[np.float64]
 """float64[r], in the units of a ResourceAxis."""
 
 Amounts: TypeAlias = tuple[tuple[str, int], ...]
-"""Sorted (resource, amount) pairs without zeros: a vector that does not know its axis yet."""
+"""Sorted (resource, amount) pairs without zeros: a vector before its axis is known."""
 
 _SUFFIX: Final = {
     "": Decimal(1),
@@ -48,31 +47,31 @@ _BINARY: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi")
 
 
 class InvalidQuantity(ValueError):  # noqa: N818 - a word of the field
-    """A text that the Kubernetes API would not take for a quantity, or that no node could hold."""
+    """Text that is not a Kubernetes quantity, or an amount that no node can have."""
 
 
 def parse_quantity(text: str) -> Decimal:
-    """The number that a Kubernetes quantity such as `500m`, `4Gi` or `1e3` stands for.
+    """The number that a Kubernetes quantity stands for, for example `500m`, `4Gi` or `1e3`.
 
     Raises InvalidQuantity when the text is not a quantity.
     Grammar: apimachinery's `resource.Quantity`.
     """
     match = _QUANTITY.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None:
-        raise InvalidQuantity(f"{text[:_LONGEST]!r} is not a quantity such as 500m, 4Gi or 2")
+        raise InvalidQuantity(f"{text[:_LONGEST]!r} must be a quantity, for example 500m, 4Gi or 2")
     number, exponent, suffix = match.groups()
     return Decimal(number + (exponent or "")) * _SUFFIX[suffix or ""]
 
 
 def amount(resource: str, text: str) -> int:
-    """The whole number of units of `resource` that a quantity stands for, rounded up as kube-scheduler does.
+    """The whole number of units of `resource` that a quantity stands for, rounded up as in kube-scheduler.
 
-    Raises InvalidQuantity for text that is no quantity, is negative, or is above EXACT.
+    Raises InvalidQuantity for text that is not a quantity, is negative, or is above EXACT.
     """
     exact = parse_quantity(text) * (1000 if resource == CPU else 1)
     whole = int(exact.to_integral_value(rounding=ROUND_CEILING))
     if not 0 <= whole <= EXACT:
-        raise InvalidQuantity(f"{text!r} of {resource} is outside 0 … {EXACT} units")
+        raise InvalidQuantity(f"{text!r} of {resource} must be between 0 and {EXACT} units")
     return whole
 
 
@@ -82,7 +81,7 @@ def amounts(pairs: Mapping[str, int]) -> Amounts:
 
 
 def written(resource: str, value: float) -> str:
-    """A whole number of units of `resource` as people write it: `0.5` of cpu, `64Gi` of memory, `8` of a device."""
+    """A whole number of units of `resource` in Kubernetes notation: `0.5` of cpu, `64Gi` of memory, `8` of a device."""
     whole, power = int(value), 0
     if resource == CPU:
         return f"{(Decimal(whole) / 1000).normalize():f}"
@@ -93,18 +92,18 @@ def written(resource: str, value: float) -> str:
 
 
 def is_device(resource: str) -> bool:
-    """It is an extended resource, such as a GPU."""
+    """Whether it is an extended resource, for example a GPU."""
     return "/" in resource
 
 
 def is_bytes(resource: str) -> bool:
-    """Its unit is a byte."""
+    """Whether its unit is a byte."""
     return resource in {MEMORY, EPHEMERAL_STORAGE} or resource.startswith(HUGE_PAGES)
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceAxis:
-    """Which column is which resource: NATIVE first, then extended resources in the order they were met."""
+    """The assignment of columns to resources: NATIVE first, then extended resources in order of appearance."""
 
     names: tuple[str, ...] = NATIVE
     index: Mapping[str, int] = field(init=False, repr=False, compare=False)
@@ -116,12 +115,12 @@ class ResourceAxis:
         return len(self.names)
 
     def extended(self, names: Iterable[str]) -> "ResourceAxis":
-        """This axis, with columns behind it for the names it does not have yet."""
+        """This axis, extended by columns for new names."""
         fresh = sorted({name for name in names if name not in self.index})
         return ResourceAxis(self.names + tuple(fresh)) if fresh else self
 
     def vector(self, wanted: Amounts) -> Vector:
-        """float64[r]: the amounts in columns.  Raises KeyError for a resource that the axis does not have."""
+        """float64[r]: the amounts in columns.  Raises KeyError for a resource that is not on the axis."""
         row = np.zeros(len(self.names))
         for name, value in wanted:
             row[self.index[name]] = value

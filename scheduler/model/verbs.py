@@ -1,4 +1,4 @@
-"""The verbs of kube-scheduler, and our answers."""
+"""The extender endpoints' calls and answers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ from scheduler.model.decision import Reason
 from scheduler.model.workload import PodKey, Uid
 
 MAX_SCORE: Final = 10
-"""kube-scheduler's MaxExtenderPriority; it multiplies a score by 10 and by the extender's weight."""
+"""kube-scheduler's MaxExtenderPriority. It multiplies a score by 10 and by the extender's weight."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """The pod that every verb asks about."""
+    """The pod of every call."""
 
     uid: Uid
     key: PodKey
@@ -23,14 +23,14 @@ class _Call:
 
 @dataclass(frozen=True, slots=True)
 class FilterCall(_Call):
-    """Which of the candidates may hold this pod?"""
+    """Which candidates fit this pod?"""
 
     candidates: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """These may; each other candidate is refused for a constant reason."""
+    """These nodes fit. Every other candidate is rejected for a constant reason."""
 
     nodes: tuple[str, ...]
     reason: Reason
@@ -39,14 +39,14 @@ class Allowed:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """None may now, and preemption by kube-scheduler would not help."""
+    """None fits now, and preemption by kube-scheduler would not help."""
 
     reason: Reason
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """No answer can be given; kube-scheduler asks again by its own clock."""
+    """No answer is possible. kube-scheduler retries on its own schedule."""
 
     reason: Reason
 
@@ -71,6 +71,6 @@ class Victims:
 
 @dataclass(frozen=True, slots=True)
 class PreemptCall(_Call):
-    """May these victims be taken for this pod? An empty tuple of uids is legal from 1.38 on."""
+    """May these victims be preempted for this pod? An empty tuple of uids is valid from 1.38 on."""
 
     candidates: Mapping[str, Victims]

@@ -1,4 +1,4 @@
-"""Pods, and the gangs they form, as the API server tells of them."""
+"""Pods and gangs as read from the API server."""
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, fields
@@ -9,11 +9,11 @@ from scheduler.model.demand import AnyOf, Demand, Requirement
 from scheduler.model.resources import Amounts
 
 Uid = NewType("Uid", str)
-"""A pod's identity; names are reused, uids never."""
+"""A pod's identity. Names are reused, uids never."""
 
 
 class PodKey(NamedTuple):
-    """Where a pod is found."""
+    """Namespace and name of a pod."""
 
     namespace: str
     name: str
@@ -23,17 +23,17 @@ class PodKey(NamedTuple):
 
     @property
     def off_limits(self) -> bool:
-        """Gangwright evicts no pod of this namespace, and no pod of it gives way: it is `kube-*` or Gangwright's own.
+        """Gangwright never evicts or preempts a pod of this namespace: it is `kube-*` or Gangwright's own.
 
-        The trust policy refuses such an eviction, too.
+        The trust policy rejects such an eviction, too.
         """
         return self.namespace.startswith("kube-") or self.namespace == "gangwright-system"
 
 
 class GangKey(NamedTuple):
-    """A gang's identity. The namespace is its border: equal names in two namespaces are two gangs.
+    """A gang's identity. Equal names in two namespaces are two gangs.
 
-    A gang of one is keyed by its pod's uid, which no gang's name can equal: names hold no colon.
+    A gang of one is keyed by its pod's uid. No gang's name can equal that key, because names contain no colon.
     """
 
     namespace: str
@@ -44,12 +44,12 @@ class GangKey(NamedTuple):
 
 
 def gang_of_one(namespace: str, uid: Uid) -> GangKey:
-    """The key of the gang that a pod without any gang is, alone."""
+    """The key of a pod without a gang: a gang of one."""
     return GangKey(namespace, f"uid:{uid}")
 
 
 class Phase(StrEnum):
-    """A pod's phase; the words of the Kubernetes API."""
+    """A pod's phase, in the terms of the Kubernetes API."""
 
     PENDING = "Pending"
     RUNNING = "Running"
@@ -58,14 +58,14 @@ class Phase(StrEnum):
     UNKNOWN = "Unknown"
 
     ended: bool
-    """Nothing of the pod's room is in use any more."""
+    """The pod no longer uses resources."""
 
     def __init__(self, word: str) -> None:
         self.ended = word in {"Succeeded", "Failed"}
 
 
 class Strategy(StrEnum):
-    """How the members of a gang lie to each other, and which node of several is taken."""
+    """How the members of a gang are arranged, and which of several nodes is preferred."""
 
     PACK = "pack"
     SPREAD = "spread"
@@ -81,7 +81,7 @@ class Pin(StrEnum):
 
 
 class OnMemberLoss(StrEnum):
-    """What follows when a bound member is lost."""
+    """The reaction to the loss of a bound member."""
 
     REPLACE = "replace"
     RESTART = "restart"
@@ -89,7 +89,7 @@ class OnMemberLoss(StrEnum):
 
 
 class GiveWay(StrEnum):
-    """How a gang leaves when its room is taken: its pods are evicted, or its Job is suspended and resumed."""
+    """How a gang is preempted: its pods are evicted, or its Job is suspended and later resumed."""
 
     EVICT = "evict"
     SUSPEND = "suspend"
@@ -97,13 +97,13 @@ class GiveWay(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Complaint:
-    """Something a user wrote that cannot be honoured: which field, what it says, what would be right."""
+    """An invalid user setting: its field, its value, and how to fix it."""
 
     field: str
     value: str
     remedy: str
     fatal: bool = True
-    """The pod is refused until it is mended; otherwise the rest is honoured and this is only said."""
+    """The pod is rejected until it is fixed. Otherwise only this setting is ignored, with a warning."""
 
     def __str__(self) -> str:
         return f"{self.field}: {self.value!r}: {self.remedy}"
@@ -111,7 +111,7 @@ class Complaint:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What a gang asks of its placement; None stands for the configured default."""
+    """A gang's placement settings. None stands for the configured default."""
 
     strategy: Strategy | None = None
     level: str | None = None
@@ -129,17 +129,17 @@ class Wish:
     """Seconds from the bind of the quorum until the gang is ended."""
 
     def over(self, other: "Wish") -> "Wish":
-        """This wish, and the other one where this says nothing."""
+        """This wish, with values of the other one where this has none."""
         pairs = ((f.name, getattr(self, f.name), getattr(other, f.name)) for f in fields(Wish))
         return Wish(**{name: mine if mine is not None else theirs for name, mine, theirs in pairs})
 
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """What one pod says of its gang, in whichever format it says it.
+    """What one pod states about its gang, in any format.
 
-    `quorum` is the least number of members per role that are of use; a gang without roles has the one role "".
-    It is None where the format leaves it to an object beside the pod (a PodGroup named like the gang).
+    `quorum` is the minimum of useful members per role. A gang without roles has the single role "".
+    It is None if the format states it on a separate object (a PodGroup named like the gang).
     """
 
     gang: GangKey
@@ -150,16 +150,15 @@ class Membership:
     surplus: bool = False
     wish: Wish = Wish()
     refused: bool = False
-    """Something that it says cannot be read: it is of this gang, and none of its words count."""
+    """The pod states something invalid. It belongs to this gang, but its settings are ignored."""
     keys: Mapping[str, str] = field(default_factory=dict, compare=False)
-    """Where another format than ours says what: by the field's name, here or in the wish, a label or annotation of
-    that format.
+    """For formats other than Gangwright's: by field name, here or in the wish, the label or annotation that states it.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A PodGroup of one of the formats: what it says of the gang that its pods name."""
+    """A PodGroup of any format: what it states about the gang that its pods name."""
 
     key: GangKey
     format: str
@@ -171,7 +170,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The controller of a pod: who makes it again."""
+    """The controller of a pod, which recreates it."""
 
     kind: str
     name: str
@@ -181,7 +180,7 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class SeatNote:
-    """What our `seat` annotation says: the node, the plan it belongs to, and whether we pinned the pod there."""
+    """The content of the `seat` annotation: the node, its plan, and whether Gangwright pinned the pod there."""
 
     node: str
     plan: str
@@ -190,7 +189,7 @@ class SeatNote:
 
 @dataclass(frozen=True, slots=True)
 class PlanNote:
-    """What our `plan` annotation says: a seat for every member, by uid, and the pods that have to leave first."""
+    """The content of the `plan` annotation: a seat for every member, by uid, and the victims to evict first."""
 
     plan: str
     seats: Mapping[Uid, str]
@@ -198,26 +197,26 @@ class PlanNote:
 
 
 class Pending(NamedTuple):
-    """kube-scheduler's last word on a pod that it could not bind."""
+    """kube-scheduler's latest report about a pod that it could not bind."""
 
     reason: str
     since: float
     """Seconds since the epoch, by the API server's clock."""
     message: str = ""
-    """What it says is in the way; read of pods with rules that the planner does not model, and no longer than a line."""
+    """Its message, at most one line. Only read for pods with rules that the planner does not model."""
 
 
 class Preempted(NamedTuple):
-    """What our condition on a pod says that gave way to a gang."""
+    """The content of Gangwright's condition on a preempted pod."""
 
     words: str
     at: float
-    """Seconds since the epoch, by our clock."""
+    """Seconds since the epoch, by Gangwright's clock."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """One pod, reduced to what decides about it."""
+    """One pod, reduced to what affects scheduling."""
 
     uid: Uid
     key: PodKey
@@ -230,109 +229,110 @@ class Pod:
     created: float = 0.0
     """Seconds since the epoch, by the API server's clock: the order of arrival."""
     gated: bool = False
-    """Our gate is on it."""
+    """It has Gangwright's gate."""
     held_back: bool = False
-    """Gates of others are on it."""
+    """It has scheduling gates of other controllers."""
     native_group: bool = False
-    """It has `spec.schedulingGroup`: kube-scheduler's own business."""
+    """It has `spec.schedulingGroup`, so kube-scheduler schedules it on its own."""
     membership: Membership | None = None
     nominated: str | None = None
     affinity: AnyOf = ()
     """Its own required node affinity, which a pin narrows term by term."""
     pinned: str | None = None
-    """The only node that its required node affinity names, if it names one by metadata.name."""
+    """The single node that its required node affinity names by metadata.name, if any."""
     seat: SeatNote | None = None
     plan: PlanNote | None = None
     owner: Owner | None = None
     unmodeled: tuple[str, ...] = ()
-    """Fields of its spec that decide about nodes and that the planner does not model."""
+    """Fields of its spec that limit nodes and that the planner does not model."""
     pending: Pending | None = None
     complaints: tuple[Complaint, ...] = ()
     bound_at: float | None = None
-    """Seconds since the epoch, by the API server's clock: when it was given its node."""
+    """Seconds since the epoch, by the API server's clock: when it was bound."""
     preempts: bool = True
-    """Room may be made for it: its `preemptionPolicy` is not Never."""
+    """Other pods may be preempted for it: its `preemptionPolicy` is not Never."""
     saved_at: float | None = None
-    """Seconds since the epoch: the last checkpoint that it reported; what it did since would be lost with it."""
+    """Seconds since the epoch: the last checkpoint that it reported. Later work would be lost with it."""
     told: str | None = field(default=None, compare=False)
-    """The reason in its condition `gangwright.io/Seated`, while that is False. Not compared: it decides at a restart alone."""
+    """The reason in its condition `gangwright.io/Seated` while that is False. Not compared: it only matters at a
+    restart."""
     stuck: str = ""
-    """Why a container of it does not start, such as ImagePullBackOff; empty where nothing tells."""
+    """Why one of its containers does not start, for example ImagePullBackOff. Empty if unknown."""
     preempted: Preempted | None = None
     labels: str = ""
-    """As `labels_text` writes them: 50,000 dicts would take ten times the memory."""
+    """In the form of `labels_text`: 50,000 dicts would take ten times the memory."""
     refused: str = ""
-    """Why the kubelet of its node would not start it, such as OutOfcpu; empty where it did not refuse."""
+    """Why its node's kubelet rejected it, for example OutOfcpu. Empty if it did not."""
     disrupted: bool = False
     """The cluster ends it: its condition `DisruptionTarget` is True. A pod that its owner deletes has none."""
 
     @property
     def maker(self) -> Owner | None:
-        """The owner that makes this pod again when Gangwright evicts it; None also where Gangwright evicts nothing."""
+        """The owner that recreates this pod after an eviction. None also where Gangwright never evicts."""
         return None if self.key.off_limits else self.owner
 
 
 def labels_text(labels: Mapping[str, str]) -> str:
-    """Labels as one text, the same for equal labels; neither `=` nor `,` can stand in one."""
+    """Labels as one text, equal for equal labels. Neither `=` nor `,` can occur in a label."""
     return ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
 
 
 def read_labels(text: str) -> dict[str, str]:
-    """What `labels_text` wrote."""
+    """The inverse of `labels_text`."""
     return {key: value for key, _, value in (own.partition("=") for own in text.split(",") if own)}
 
 
 @dataclass(frozen=True, slots=True)
 class Asleep:
-    """A Job that is suspended, and what the pods would say that it does not make."""
+    """A suspended Job, and what its future pods would state."""
 
     job: str
     scheduler: str
     membership: Membership
     paused: bool = False
-    """It was we who suspended it, and we resume it."""
+    """Gangwright suspended it and will resume it."""
     exceeded: bool = False
-    """It was suspended because its gang had run for its max-runtime, and is not resumed."""
+    """It was suspended because its gang reached its max-runtime. It is not resumed."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnerTraits:
-    """What an owner's object says that its pods do not: can they be made again, and will they ever all exist."""
+    """What an owner's object states beyond its pods: does it recreate them, and can all of them ever exist?"""
 
     uid: str
     remakes_freely: bool
-    """Losing a pod that never ran costs nothing (no failure is counted)."""
+    """Losing a pod that never ran costs nothing: no failure is counted."""
     warnings: tuple[Complaint, ...] = ()
     suspends: bool = False
-    """It can be suspended and resumed: a Job."""
+    """It can be suspended and resumed: it is a Job."""
     managed: str = ""
-    """The uid of another controller that owns it, such as a JobSet, and may resume it at any time; empty: none does."""
+    """The uid of the controller that owns it, for example a JobSet, which may resume it at any time. Empty if none."""
     namespace: str = ""
     suspended: bool = False
     paused: Owner | None = None
-    """Itself, when it says that we suspended it so that another gang had room: resumed when its pods are gone. None
-    also where it is to stay suspended; not None also where a person resumed it and left our word on it."""
+    """Its own reference while its note says that Gangwright suspended it and will resume it, even if it is resumed."""
     attained: float = 0.0
-    """Device-seconds that its pods had before they were last suspended by us."""
+    """Device-seconds that its pods had before Gangwright last suspended it."""
     created: float | None = None
-    """Seconds since the epoch, of a Job: when it was made, however often its pods were made again since."""
+    """Seconds since the epoch, for a Job: its creation, however often its pods were recreated since."""
     asleep: Asleep | None = None
-    """While it is suspended, by whomever, and its pods would be of a gang."""
+    """Set while it is suspended for any reason and its pods would belong to a gang."""
     succeeded: int = 0
-    """Pods of a Job that succeeded, whether or not they are still there."""
+    """Succeeded pods of a Job, including deleted ones."""
     failed: int = field(default=0, compare=False)
-    """Pods of a Job that failed, likewise."""
+    """Failed pods of a Job, including deleted ones."""
     ended: bool = False
-    """It makes no pods any more."""
+    """It creates no more pods."""
     version: str = field(default="", compare=False)
-    """Of the object when it said this: it is changed only as it was then."""
+    """Of the object when it was read. Changes apply to this version only."""
 
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """A ResourceQuota: the most that the pods of a namespace may ask for together.
+    """A ResourceQuota: the most that a namespace's pods may request together.
 
-    `hard`, and what of it is in `used`, by resource, in the units of the ResourceAxis. Quotas with scopes are not read: they may not apply.
+    `hard` and the part of it in `used` are by resource, in the units of the ResourceAxis. Quotas with scopes are
+    ignored.
     """
 
     namespace: str
@@ -343,7 +343,7 @@ class Quota:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """A PodDisruptionBudget: how many of the pods that it covers may be evicted now.
+    """A PodDisruptionBudget: how many of its pods may be evicted now.
 
     selector: requirements on a pod's labels, all of which must hold. An empty one covers every pod of the namespace;
     None covers no pod.
@@ -360,9 +360,9 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """Members of a gang that are interchangeable: one role name, one demand.
+    """Interchangeable members of a gang: one role name, one demand.
 
-    `quorum` are to be seated whole with the quorum of all other roles, `surplus` one by one where room is left.
+    The `quorum` of all roles is placed together. `surplus` is placed one by one where capacity is left.
     """
 
     name: str
@@ -373,10 +373,10 @@ class Role:
 
 @dataclass(frozen=True, slots=True)
 class Gang:
-    """What the planner is asked to seat now.
+    """The request to the planner.
 
-    `anchors` are the nodes of members that have their place already, one entry a member; newcomers join them.
-    `barred` are nodes that this gang must not be given (its pins broke there).
+    `anchors` are the nodes of members that are already placed, one entry per member. New members join them.
+    `barred` are nodes excluded for this gang, because its pins broke there.
     """
 
     key: GangKey
@@ -390,11 +390,11 @@ class Gang:
 
     @property
     def quorum(self) -> int:
-        """Members that must be seated together."""
+        """Members that must be placed together."""
         return sum(len(role.quorum) for role in self.roles)
 
     @property
     def shape(self) -> Hashable:
-        """All that decides where it is seated on free nodes: gangs of one shape get the same seats, or none."""
+        """Everything that decides its seats on free nodes. Gangs of one shape get the same seats, or none."""
         roles = tuple((role.demand, len(role.quorum), len(role.surplus)) for role in self.roles)
         return roles, self.strategy, self.level, self.required, self.anchors, self.barred

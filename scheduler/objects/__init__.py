@@ -1,8 +1,8 @@
-"""The cluster's language: how API objects are spelled, and what they mean in the words of `model`.
+"""The Kubernetes API: how objects are written, and how they translate to values of `model`.
 
-Lives here: every label, annotation and gate (`labels`), the API objects as far as we read them (`api`, `watched_resources`),
-their translation into values (`translate` and what it calls), the readers of the gang formats (`gangs`), and the
-bodies of the calls that effects become (`patches`).
-Never here: a call, a clock, a memory of what was decided, or an opinion about nodes.
-Who may call: the edges, the service and the command line. Pure: the same object always means the same.
+Lives here: every label, annotation and gate (`labels`), the API objects as far as they are read (`api`,
+`watched_resources`), their translation into values (`translate` and its helpers), the readers of the gang formats
+(`gangs`), and the bodies of the API calls that effects become (`patches`).
+Never here: a call, a clock, stored decisions, or a choice of nodes.
+Called by: the edges, the service and the command line. Pure: the same object always translates to the same value.
 """

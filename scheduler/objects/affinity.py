@@ -10,7 +10,7 @@ from scheduler.model.demand import AnyOf, Operator, Requirement, Term
 from scheduler.objects import api
 
 NODE_NAME: Final = "metadata.name"
-"""The only field of a node that terms may speak of."""
+"""The only node field that terms may use."""
 
 NOWHERE: Final = (Term(),)
 """A term without conditions matches no node."""
@@ -19,7 +19,7 @@ _OPERATORS: Final = {operator.value: operator for operator in Operator}
 
 
 def terms(selector: api.NodeSelector | None) -> AnyOf:
-    """The terms of a node selector; none where there is no selector, and a selector without terms matches nothing."""
+    """The terms of a node selector. No selector gives no terms. A selector without terms matches nothing."""
     if selector is None:
         return ()
     return tuple(_term(term) for term in selector.node_selector_terms or ()) or NOWHERE
@@ -27,7 +27,7 @@ def terms(selector: api.NodeSelector | None) -> AnyOf:
 
 def _term(term: api.SelectorTerm) -> Term:
     labels, fields = _requirements(term.match_expressions), _requirements(term.match_fields)
-    # kube-scheduler lets a term that it cannot read match nothing.
+    # In kube-scheduler, an invalid term matches nothing.
     return Term() if labels is None or fields is None else Term(labels, fields)
 
 
@@ -40,7 +40,7 @@ def _requirements(said: Sequence[api.SelectorRequirement] | None) -> tuple[Requi
 
 
 def pinned_to(any_of: AnyOf) -> str | None:
-    """The one node that every term names, if there is one. Terms that match nothing name nothing."""
+    """The one node that every term names, if it exists. Terms that match nothing name nothing."""
     names = {_named(term) for term in any_of if term.labels or term.fields}
     return names.pop() if len(names) == 1 else None
 
@@ -53,12 +53,12 @@ def _named(term: Term) -> str | None:
 
 
 def can_be_narrowed(any_of: AnyOf) -> bool:
-    """The API lets nobody add a requirement to a term without any."""
+    """Whether a pin can be added. The API rejects a new requirement in a term without any."""
     return all(term.labels or term.fields for term in any_of)
 
 
 def narrowed(any_of: AnyOf, node: str) -> AnyOf:
-    """The same terms, each also naming this node; a single term that names it where there were none."""
+    """The same terms, each limited to this node. Without terms, a single term that names the node."""
     pin = Requirement(NODE_NAME, Operator.IN, (node,))
     if not any_of:
         return (Term(fields=(pin,)),)
@@ -68,14 +68,14 @@ def narrowed(any_of: AnyOf, node: str) -> AnyOf:
 
 
 def unpinned(any_of: AnyOf, node: str) -> AnyOf:
-    """The same terms without the name of this node: what `narrowed` made of them undone."""
+    """The same terms without the name of this node. This undoes `narrowed`."""
     pin = Requirement(NODE_NAME, Operator.IN, (node,))
     bare = tuple(Term(term.labels, tuple(own for own in term.fields if own != pin)) for term in any_of)
     return bare if all(term.labels or term.fields for term in bare) else ()
 
 
 def written(any_of: AnyOf) -> list[dict[str, Any]]:
-    """The terms as JSON; what is empty is left out, as the API server does."""
+    """The terms as JSON. Empty parts are left out, as by the API server."""
     parts = (("matchExpressions", "labels"), ("matchFields", "fields"))
     return [
         {name: _written(getattr(term, part)) for name, part in parts if getattr(term, part)}

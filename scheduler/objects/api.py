@@ -1,8 +1,8 @@
-"""API objects, as far as we read them; msgspec builds nothing that is not declared here.
+"""API objects, as far as Gangwright reads them. msgspec decodes only the fields declared here.
 
-Never here: what a field means. Every field may be missing, and every list or mapping may be null, as Go writes
-them; a field of the wrong type is no object of the API server's, and decoding says so. Objects of custom resource
-definitions may hold anything, so their `spec` is read by hand (`groups`).
+Never here: the meaning of a field. Every field may be missing, and every list or mapping may be null, as Go writes
+them. A field of the wrong type cannot come from the API server and is a decoding error. Objects of custom resource
+definitions may hold any value, so their `spec` is read by hand (`groups`).
 """
 
 from typing import Any, TypeAlias
@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct, field
 
 Quantity: TypeAlias = str | int | float
-"""The API server writes text; files written by hand also hold numbers."""
+"""The API server writes text. Files written by hand may also hold numbers."""
 
 Amounts: TypeAlias = dict[str, Quantity] | None
 Texts: TypeAlias = dict[str, str] | None
@@ -21,7 +21,7 @@ class _Part(Struct, rename="camel", gc=False):
 
 
 class Present(_Part):
-    """A field of which we only want to know that it is there."""
+    """A field that only matters by its presence."""
 
 
 class OwnerReference(_Part):
@@ -296,7 +296,7 @@ class JobStatus(_Part):
 
 
 class VersionedMeta(Meta):
-    """Of objects that we change only as they were when we looked at them."""
+    """Metadata of objects that Gangwright changes only in the version that it has read."""
 
     resource_version: str = ""
 
@@ -354,7 +354,7 @@ class PodDisruptionBudget(_Object):
     status: BudgetStatus = field(default_factory=BudgetStatus)
 
 
-# Pod groups, one type a format
+# Pod groups, one type per format
 
 
 class _PodGroup(_Object):

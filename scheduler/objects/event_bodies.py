@@ -1,7 +1,7 @@
-"""What people read about a gang: events and the condition `gangwright.io/Seated`.
+"""The visible status of a gang: events and the condition `gangwright.io/Seated`.
 
-Lives here: how a reason and a message become an Event (`events.k8s.io/v1`) and a pod condition. Never here: the
-message itself (`ledger`), or how often anything is told.
+Lives here: how a reason and a message become an Event (`events.k8s.io/v1`) and a pod condition. Never here: the message
+itself (`ledger`), or how often it is reported.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ NOTE_LIMIT: Final = 1024
 """Bytes of an event's note that the API server accepts."""
 
 ACTION: Final = "Placing"
-"""What was being done; the API server wants a word."""
+"""The action of an event, which the API server requires."""
 
 NORMAL: Final = frozenset(
     {
@@ -31,15 +31,15 @@ NORMAL: Final = frozenset(
         Reason.MOVED,
     }
 )
-"""Reasons that ask nothing of anybody; all others are warnings."""
+"""Reasons that need no action from users. All others are warnings."""
 
 _STEM: Final = 50
-"""Characters of a name that an event's own name begins with; the rest tells it from all others."""
+"""Characters of the object's name at the start of an event's name. The rest makes the event's name unique."""
 
 
 def event(effect: Announce, now: float, *, of_owner: bool) -> dict[str, Any]:
-    """The Event on the pod, or on its owner; the same one for all that is said again. Its name and all but `series` stay as
-    they were, which the API server demands. `now`: seconds since the epoch.
+    """The Event on the pod or on its owner. A repeated report updates the same Event. Its name and all fields except
+    `series` stay unchanged, as the API server requires. `now`: seconds since the epoch.
     """
     own, namespace = effect.owner, effect.key.namespace
     pod = reference("v1", "Pod", namespace, effect.key.name, effect.uid)
@@ -94,14 +94,12 @@ def body(
 
 
 def reference(version: str, kind: str, namespace: str, name: str, uid: str) -> dict[str, str]:
-    """Which object an event is about."""
+    """A reference to the object that an event is about."""
     return {"apiVersion": version, "kind": kind, "namespace": namespace, "name": name, "uid": uid}
 
 
 def condition(effect: Announce | SetCondition, *, seated: bool, now: float) -> dict[str, Any]:
-    """The pod condition that says how the gang stands; its time is that of its last turn. `now`: seconds since the
-    epoch.
-    """
+    """The pod condition with the gang's state. `now`: seconds since the epoch, written when the status changes."""
     told = {
         "type": labels.SEATED,
         "status": "True" if seated else "False",
@@ -114,10 +112,10 @@ def condition(effect: Announce | SetCondition, *, seated: bool, now: float) -> d
 
 
 def disruption(effect: Announce, now: float) -> dict[str, Any]:
-    """Kubernetes' own condition of a pod that is evicted, with our reason and our words.
+    """The Kubernetes condition of an evicted pod, with Gangwright's reason and message.
 
-    It is written once the Eviction API has taken the pod, for that writes the same condition with a reason of its own.
-    `now`: seconds since the epoch.
+    It is written after the Eviction API accepts the eviction, because that writes the same condition with its own
+    reason. `now`: seconds since the epoch.
     """
     return {
         "type": labels.DISRUPTED,
@@ -129,12 +127,12 @@ def disruption(effect: Announce, now: float) -> dict[str, Any]:
 
 
 def stem(name: str) -> str:
-    """What the name of an event on an object of this name begins with."""
+    """The prefix of the names of events on an object with this name."""
     return name[:_STEM].rstrip("-.") + "-"
 
 
 def shortened(message: str) -> str:
-    """The message within the API's limit, which counts bytes."""
+    """The message, shortened to the API's limit, which counts bytes."""
     raw = message.encode("utf-8", "replace")
     if len(raw) <= NOTE_LIMIT:
         return raw.decode()

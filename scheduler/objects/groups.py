@@ -1,7 +1,7 @@
 """PodGroups of the formats as groups of the model.
 
-Lives here: what a group says of the gang whose pods name it. Never here: a pod. The objects come with custom
-resource definitions of others, so any field may be missing or hold anything; nothing in here raises.
+Lives here: what a group specifies for the gang of the pods that name it. Never here: a pod. The objects come from
+third-party custom resource definitions, so any field may be missing or hold any value. Nothing in here raises.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,14 +23,14 @@ SUBGROUPS: Final = "spec.subGroups"
 
 
 def group(found: api.PodGroup, levels: Levels) -> Group:
-    """The group; what cannot be read becomes a complaint."""
+    """The group. An invalid field becomes a complaint."""
     meta = found.metadata
     sheet = PodMetadata(meta.labels, meta.annotations)
     key = GangKey(meta.namespace, meta.name)
     form, read = _READERS[type(found)]
     spec = found.spec if isinstance(found.spec, dict) else {}
     if found.spec is not None and not isinstance(found.spec, dict):
-        sheet.complain("spec", _text(found.spec), "write an object")
+        sheet.complain("spec", _text(found.spec), "must be an object")
     quorum, size, wish = read(sheet, spec, key, levels)
     return Group(key, form, quorum, size, wish, tuple(sheet.complaints))
 
@@ -64,13 +64,13 @@ def _volcano(sheet: PodMetadata, spec: Spec, _key: GangKey, _levels: Levels) -> 
 
 
 def _task_quorum(sheet: PodMetadata, least: int, minima: dict[str, int]) -> Mapping[str, int]:
-    """Volcano looks at the tasks only when their minima do not go beyond the group's. Tasks that need none are left out."""
+    """Volcano uses the tasks only if their minima do not exceed the group's. Tasks with a minimum of 0 are left out."""
     tasks = {task: minimum for task, minimum in minima.items() if minimum}
     total = sum(tasks.values())
     if not tasks or least < total:
         return {"": least}
     if least > total:
-        sheet.overlooked(MIN_TASKS, _text(tasks), f"it adds up to {total}, not to the {least} of {MIN}")
+        sheet.overlooked(MIN_TASKS, _text(tasks), f"its sum is {total}, but {MIN} is {least}")
         return {"": least}
     return tasks
 
@@ -81,13 +81,13 @@ def _kai(sheet: PodMetadata, spec: Spec, _key: GangKey, levels: Levels) -> _Says
 
 
 def _subgroups(sheet: PodMetadata, spec: Spec) -> Mapping[str, int]:
-    """Flat subgroups are roles; a tree of them is not."""
+    """Flat subgroups are roles. A tree of subgroups is unsupported."""
     said = spec.get("subGroups") or []
     if not said:
         return {}
     flat = isinstance(said, list) and all(isinstance(own, dict) and not own.get("parent") for own in said)
     if not flat:
-        sheet.overlooked(SUBGROUPS, _text(said), f"a tree of groups; {MIN} counts")
+        sheet.overlooked(SUBGROUPS, _text(said), f"a tree of subgroups is unsupported; {MIN} applies")
         return {}
     minima: dict[str, int] = {}
     for own in said:
@@ -126,17 +126,17 @@ def _part(sheet: PodMetadata, spec: Spec, field: str) -> Spec:
     if isinstance(said, dict):
         return said
     if said is not None:
-        sheet.complain(f"spec.{field}", _text(said), "write an object", fatal=False)
+        sheet.complain(f"spec.{field}", _text(said), "must be an object", fatal=False)
     return {}
 
 
 def _number(sheet: PodMetadata, field: str, said: object, least: int) -> int:
-    """A whole number; `least` where there is none or it is wrong, which is a complaint."""
+    """A whole number, or `least` if it is missing or invalid. An invalid number is a complaint."""
     if said is None:
         return least
     if isinstance(said, int) and not isinstance(said, bool) and least <= said <= MOST:
         return said
-    sheet.complain(field, _text(said), f"write a whole number from {least} to {MOST}")
+    sheet.complain(field, _text(said), f"must be a whole number from {least} to {MOST}")
     return least
 
 
@@ -144,7 +144,7 @@ def _name(sheet: PodMetadata, field: str, said: object) -> str:
     try:
         return name(said if isinstance(said, str) else "")
     except Unfit as unfit:
-        sheet.complain(field, _text(said), f"write {unfit}")
+        sheet.complain(field, _text(said), f"must be {unfit}")
         return ""
 
 

@@ -1,6 +1,6 @@
-"""One object for equal values: 50,000 pods have a few hundred different demands, owners and gangs among them.
+"""Shares one object among equal values: 50,000 pods have only a few hundred distinct demands, owners and gangs.
 
-The caller owns the shelf and how long it lives; nothing depends on what is in it but memory and time.
+The caller owns the interner and its lifetime. Its content affects only memory and time.
 """
 
 from collections.abc import Callable, Hashable
@@ -10,13 +10,13 @@ T = TypeVar("T")
 Values = TypeVarTuple("Values")
 
 TURN: Final = 2**16
-"""Questions after which what was not asked for meanwhile is on its way out: some 6,000 readings of a pod. A list of all
-pods comes in the order of their names, so pods of one gang are close together in it."""
+"""Lookups after which unused values become old: about 6,000 pods read. A list of all pods is sorted by name, so the pods
+of one gang are close together in it."""
 
 
 class Interner:
-    """Keeps up to `limit` values. What was not asked for in the last TURN to 2 TURN questions is forgotten: of gangs that
-    are gone no more stays than of those few that came last.
+    """Keeps up to `limit` values. Values that were not used in the last TURN to 2 TURN lookups are dropped, so values of
+    deleted gangs do not accumulate.
     """
 
     def __init__(self, limit: int = 20_000, turn: int = TURN) -> None:
@@ -30,17 +30,17 @@ class Interner:
         return len(self._young.keys() | self._old.keys())
 
     def one(self, value: T) -> T:
-        """The value that equals this one and came first."""
+        """The first value that equals this one."""
         key = (type(value), value)
         known: T | None = self._known(key)
         return self._keep(key, value) if known is None else known
 
     def each(self, *values: *Values) -> tuple[*Values]:
-        """`one` of each of these."""
+        """`one` for each of these values."""
         return cast("tuple[*Values]", tuple(map(self.one, values)))
 
     def made(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What `make` gave for this key the first time. `make` must depend on nothing but the key."""
+        """The first result of `make` for this key. `make` must depend only on the key."""
         known: T | None = self._known(key)
         return self._keep(key, make()) if known is None else known
 

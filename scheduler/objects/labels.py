@@ -1,20 +1,20 @@
-"""Every label, annotation, gate, condition and name of ours, once; and those of others that we read.
+"""Every label, annotation, gate, condition and name of Gangwright, and those of other projects that it reads.
 
-Never here: what a value may say (`gangs`, `pod_annotations`).
+Never here: the valid values (`gangs`, `pod_annotations`).
 """
 
 from typing import Final
 
 OURS: Final = "gangwright.io/"
-"""What begins like this is ours; the trust policy lets us write no other annotation."""
+"""The prefix of Gangwright's keys. The trust policy forbids it to write any other annotation."""
 
-# What a user says of a gang
+# Set by users, for a gang
 GANG: Final = OURS + "gang"
 """Label: the gang's name, inside its namespace."""
 MIN_MEMBERS: Final = OURS + "min-members"
 """Annotation: the quorum, `5`, or a minimum for each role, `ps=1,worker=4`."""
 MEMBERS: Final = OURS + "members"
-"""Annotation: the full size, when known."""
+"""Annotation: the full size, if known."""
 ROLE: Final = OURS + "role"
 STRATEGY: Final = OURS + "strategy"
 LEVEL: Final = OURS + "level"
@@ -22,55 +22,55 @@ LEVEL_REQUIRED: Final = OURS + "level-required"
 TIMEOUT: Final = OURS + "timeout"
 """Annotation: from the first ungating PATCH until the quorum must be bound."""
 START_TIMEOUT: Final = OURS + "start-timeout"
-"""Annotation: from the bind until a member must run."""
+"""Annotation: from the binding until a member must run."""
 EXPECTED_RUNTIME: Final = OURS + "expected-runtime"
 MAX_RUNTIME: Final = OURS + "max-runtime"
-"""Annotation: from the bind of the quorum until the gang is ended for good."""
+"""Annotation: from the binding of the quorum until the gang is ended for good."""
 PIN: Final = OURS + "pin"
 ON_MEMBER_LOSS: Final = OURS + "on-member-loss"
 PREEMPTION: Final = OURS + "preemption"
-"""Annotation: how this gang gives way, `evict` or `suspend`."""
+"""Annotation: how this gang is preempted, `evict` or `suspend`."""
 CHECKPOINTED_AT: Final = OURS + "checkpointed-at"
-"""Annotation, written by the training itself: when its last checkpoint was safe, as an RFC 3339 time."""
+"""Annotation, written by the training itself: when its last checkpoint was complete, as an RFC 3339 time."""
 STAYS: Final = OURS + "stay-suspended"
-"""Annotation of a suspended Job: it stays so until a person resumes it, though it was we who suspended it. It is a
-person's word, or ours with the reason why the gang was ended.
+"""Annotation of a Job that Gangwright suspended: it stays suspended until a user resumes it. A user sets it, or
+Gangwright sets it with the reason why it ended the gang.
 """
 SURPLUS: Final = OURS + "surplus"
-"""Label: `true` above the quorum, taken first."""
+"""Label: `true` on members above the quorum, which are preempted first."""
 
-# What we write
+# Written by Gangwright
 PLAN: Final = OURS + "plan"
-"""Annotation of a gang's first member: a seat for everybody, before anything else happens."""
+"""Annotation of a gang's first member: the seats of all members, written before any other change."""
 SEAT: Final = OURS + "seat"
-"""Annotation: the pod's node, and the plan it belongs to."""
+"""Annotation: the pod's node, and the plan that it belongs to."""
 PAUSED: Final = OURS + "paused"
-"""Annotation of a Job that we suspended so that another gang had room: when, as an RFC 3339 time."""
+"""Annotation of a Job that Gangwright suspended for another gang: the time in RFC 3339."""
 ATTAINED: Final = OURS + "attained"
-"""Annotation of a Job that we suspended: device-seconds that it has had so far."""
+"""Annotation of a Job that Gangwright suspended: the device-seconds that it has had so far."""
 GATE: Final = OURS + "planned"
-"""Scheduling gate that keeps a pod from kube-scheduler until its gang is seated."""
+"""Scheduling gate that hides a pod from kube-scheduler until its gang is seated."""
 SEATED: Final = OURS + "Seated"
 """Condition of a pod: its gang has its seats."""
 REPORTER: Final = OURS + "extender"
-"""Reporting controller of our events."""
+"""Reporting controller of Gangwright's events."""
 FIELD_MANAGER: Final = "gangwright"
-"""Whose fields our PATCHes are, in `metadata.managedFields`."""
+"""The field manager of Gangwright's PATCHes, in `metadata.managedFields`."""
 ELASTIC_KIND: Final = "ElasticJob"
 ELASTIC_JOB: Final = OURS + "elastic-job"
 """Label of a worker: its ElasticJob's name."""
 ELASTIC_ROLE: Final = OURS + "elastic-role"
 """Label of a worker: `core` or `surplus`."""
 ELASTIC_NUMBER: Final = OURS + "elastic-number"
-"""Annotation of a worker: its number among all that its ElasticJob ever had."""
+"""Annotation of a worker: its number among all workers that its ElasticJob ever had."""
 ELASTIC_AVOIDS: Final = OURS + "elastic-avoids"
-"""Annotation of a worker: the nodes that it was made to keep away from, with commas between them."""
+"""Annotation of a worker: the nodes that it must avoid, separated by commas."""
 
 # scheduler-plugins
 PLUGINS_GROUP: Final = "scheduling.x-k8s.io/pod-group"
 """Label."""
 
-# Volcano; all but the role are annotations, the role is both
+# Volcano; all keys are annotations, and the role is also a label
 VOLCANO_GROUP: Final = "scheduling.volcano.sh/group-name"
 VOLCANO_GROUP_LEGACY: Final = "scheduling.k8s.io/group-name"
 VOLCANO_MIN_MEMBER: Final = "scheduling.volcano.sh/group-min-member"
@@ -125,10 +125,10 @@ _WRITTEN: Final = {PLAN, SEAT, GATE, SEATED, PAUSED, ATTAINED, ELASTIC_NUMBER, E
 SAID: Final = frozenset(
     value for name, value in list(globals().items()) if name.isupper() and isinstance(value, str)
 ) - (_WRITTEN | {OURS, STAYS, CHECKPOINTED_AT})
-"""Whatever says something of a gang: pods of a namespace that agree in these say the same. (A name too many here
-would cost a little memory, nothing else.)"""
+"""All keys that describe a gang. Pods of a namespace with equal values for these describe the same gang. (An extra key
+here would only cost a little memory.)"""
 
 DISRUPTED: Final = "DisruptionTarget"
-"""Kubernetes' own condition of a pod that the cluster ends."""
+"""The Kubernetes condition of a pod that the cluster terminates."""
 PREEMPTED_BY_GANG: Final = "PreemptedByGang"
-"""The reason in it when we evicted the pod for a gang."""
+"""The reason in this condition if Gangwright evicted the pod for a gang."""

@@ -1,7 +1,7 @@
-"""The nodes that were seen: what each has in all, and which of them admit a pod.
+"""The seen nodes: the allocatable amounts of each, and which of them admit a pod.
 
-Lives here: `NodeCache`, which its owner feeds with nodes as they are seen. Never here: what pods take of them.
-For readers that seat nothing: the ledger keeps nodes beside the seats that it holds.
+Lives here: `NodeCache`, which its owner updates with the seen nodes. Never here: what pods use of them.
+For readers that place nothing. The ledger keeps nodes together with the seats that it holds.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ class NodeCache:
         self._picture: NodePicture | None = None
 
     def see(self, found: api.Node) -> bool:
-        """Whether anything is new of it: amounts, labels, taints, a cordon. An amount that cannot be read is none."""
+        """Whether the node has changed: amounts, labels, taints, a cordon. An invalid amount counts as none."""
         seen, _ = node(found, self._interner)
         if self._nodes.get(seen.name) == seen:
             return False
@@ -36,11 +36,11 @@ class NodeCache:
             self._picture = None
 
     def allocatable(self) -> dict[str, Mapping[str, int]]:
-        """By node, what it has in all, in whole units by resource."""
+        """The allocatable amounts by node and resource, in whole units."""
         return {name: dict(self._nodes[name].capacity) for name in self._now().names}
 
     def admitted(self, demand: Demand) -> Mask:
-        """bool[n]: the nodes that selector, affinity and tolerations let it go to, whatever they have free."""
+        """bool[n]: the nodes that selector, affinity and tolerations allow, regardless of free capacity."""
         return admitted(self._now(), demand)
 
     def _now(self) -> NodePicture:

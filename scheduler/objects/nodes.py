@@ -15,7 +15,7 @@ _EFFECTS: Final = {effect.value: effect for effect in TaintEffect}
 
 
 def node(found: api.Node, interner: Interner) -> tuple[Node, tuple[Complaint, ...]]:
-    """The node, and the quantities that could not be read; a node has none of such a resource."""
+    """The node, and complaints about invalid quantities. The node counts as having none of such a resource."""
     counted: dict[str, int] = {}
     complaints: list[Complaint] = []
     for name, text in (found.status.allocatable or {}).items():
@@ -24,7 +24,7 @@ def node(found: api.Node, interner: Interner) -> tuple[Node, tuple[Complaint, ..
         try:
             counted |= _units(name, text)
         except InvalidQuantity as wrong:
-            remedy = "the node counts as having none of it"
+            remedy = "the node counts as having none of this resource"
             complaints.append(Complaint(f"status.allocatable.{name}", shown(str(wrong)), remedy, fatal=False))
     taints = tuple(
         Taint(own.key, own.value, _EFFECTS[own.effect])

@@ -1,4 +1,4 @@
-"""What an owner's object says that its pods do not: are they made again at no cost, and will they ever all exist.
+"""What only the object of an owner tells about its pods: are they recreated at no cost, and will all of them ever exist.
 
 Never here: what follows from it (`ledger`).
 """
@@ -17,30 +17,30 @@ _FREE: Final = (
     ("ReplicationController", "v1"),
     (labels.ELASTIC_KIND, labels.OURS),
 )
-"""Kinds that are not watched, whose pods are always made again at no cost; with the beginning of their API versions."""
+"""Kinds that are not watched and always recreate their pods at no cost, with the prefix of their API versions."""
 
 
 _ENDED: Final = frozenset({"Complete", "Failed", "SuccessCriteriaMet", "FailureTarget"})
-"""Conditions of a Job that makes no pods any more."""
+"""Conditions of a Job that no longer creates pods."""
 
 
 _MAKES_ALONE: Final = frozenset({"CronJob"})
-"""Owners of a Job that never resume one which is suspended."""
+"""Owners of Jobs that never resume a suspended Job."""
 
 
 def of_reference(owner: Owner) -> OwnerTraits | None:
-    """What the kind alone tells; None where the object itself must be read."""
+    """The traits that follow from the kind alone. None: the object itself must be read."""
     known = any(owner.kind == kind and owner.api_version.startswith(group) for kind, group in _FREE)
     return OwnerTraits(owner.uid, remakes_freely=True) if known else None
 
 
 def job(found: api.Job, levels: tuple[Level, ...] = DEFAULT_LEVELS) -> OwnerTraits:
-    """A Job counts the loss of a pod that never ran as a failure, unless one of two policies says otherwise."""
+    """The traits of a Job. It counts a lost pod that never ran as a failure, unless one of two policies prevents that."""
     spec, meta = found.spec, found.metadata
     rules = (spec.pod_failure_policy.rules if spec.pod_failure_policy else None) or ()
     free = spec.pod_replacement_policy == "Failed" or any(map(_ignores_disruption, rules))
     said = meta.annotations or {}
-    attained = re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,3})?", said.get(labels.ATTAINED, ""))  # as we write it
+    attained = re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,3})?", said.get(labels.ATTAINED, ""))  # as written
     stays = spec.suspend and labels.STAYS in said
     paused = labels.PAUSED in said and not stays
     return OwnerTraits(
@@ -67,13 +67,13 @@ def _manages(owner: api.OwnerReference) -> bool:
 
 
 def _has_ended(found: api.Job) -> bool:
-    """Such a condition is True, or the Job is being deleted."""
+    """A condition of `_ENDED` is True, or the Job is being deleted."""
     ended = any(own.type in _ENDED and own.status == "True" for own in found.status.conditions or ())
     return ended or found.metadata.deletion_timestamp is not None
 
 
 def _asleep(found: api.Job, levels: tuple[Level, ...], *, paused: bool) -> Asleep | None:
-    """What its pods would say of their gang, had it any."""
+    """What the pods of a suspended Job would specify about their gang."""
     meta, template = found.metadata, found.spec.template
     if not found.spec.suspend or _has_ended(found):
         return None
@@ -93,7 +93,7 @@ def _ignores_disruption(rule: api.FailureRule) -> bool:
 def _deadline_warnings(limit: int | None) -> tuple[Complaint, ...]:
     if limit is None:
         return ()
-    remedy = "it also runs while the gang waits: leave it out, or allow for the wait"
+    remedy = "the deadline also runs while the gang waits; remove it, or add the expected wait"
     return (Complaint("spec.activeDeadlineSeconds", str(limit), remedy, fatal=False),)
 
 
@@ -103,8 +103,8 @@ def stateful_set(found: api.StatefulSet) -> OwnerTraits:
 
 
 def one_by_one(policy: str) -> Complaint | None:
-    """What is wrong with a StatefulSet of a gang that makes a pod only when the one before it is ready."""
+    """The complaint about a gang's StatefulSet that creates a pod only after the previous one is ready."""
     if policy == "Parallel":
         return None
-    remedy = "write Parallel: pods are made one after another, so a gang of more than one never assembles"
+    remedy = "must be Parallel: pods are created one by one, so a gang of more than one never assembles"
     return Complaint("spec.podManagementPolicy", policy, remedy, fatal=False)

@@ -1,13 +1,12 @@
-"""The strict reading of what people write into labels and annotations, and the complaints about it.
+"""Strict parsing of user-written labels and annotations, and the complaints about them.
 
-Lives here: the parsers of single values, `PodMetadata`, which reads one object's labels and annotations and keeps what is
-wrong, and keys under our prefix that say nothing. Never here: which key means what (`gangs`). Why strict: an annotation
-is a stranger's text, and a number read wrongly moves a whole gang. Why nothing raises: one bad pod must not hold up the
-rest.
+Lives here: the parsers of single values; `PodMetadata`, which reads the labels and annotations of one object and keeps
+the complaints; unknown keys with Gangwright's prefix. Never here: the meaning of keys (`gangs`). Why strict: an
+annotation is untrusted text, and a misread number moves a whole gang. Why nothing raises: one bad pod must not block
+the others.
 
-A key that is misspelled, or stands among the labels and not the annotations, says nothing, and a gang would be placed as
-if it were not there. A key that was removed is told of for one version. A key that resembles none of ours is not our
-affair.
+A misspelled key, or a label in place of an annotation, would have no effect without notice, so it is a complaint. A
+removed key is a complaint for one version. A key that resembles no known one is ignored.
 """
 
 import re
@@ -25,16 +24,16 @@ from scheduler.objects import labels, times
 T = TypeVar("T")
 
 LONGEST: Final = 256
-"""Bytes of a value that is read at all; a name has at most 253."""
+"""Bytes of a value at most. A name has at most 253."""
 
 LONGEST_JSON: Final = 16 * 1024
-"""Bytes of a value that is a JSON document."""
+"""Bytes of a JSON document at most."""
 
 SHOWN: Final = 64
-"""Characters of a wrong value that are shown to people."""
+"""Characters of an invalid value that messages show."""
 
 MOST: Final = 100_000
-"""More members than any cluster has pods for; the policy's own limit is far below."""
+"""More members than any cluster has pods. The policy's own limit is far lower."""
 
 DAY: Final = 86400.0
 YEAR: Final = 365 * DAY
@@ -45,40 +44,40 @@ _NUMBER: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 _FLAGS: Final = {"true": True, "false": False}
 
 
-class Unfit(ValueError):  # noqa: N818 - never leaves this room
-    """The value is not what the field takes; the text says what would be right."""
+class Unfit(ValueError):  # noqa: N818 - never leaves this package
+    """The value is invalid for the field. The text completes "must be …"."""
 
 
 Parser = Callable[[str], T]
 
 
 def shown(text: str) -> str:
-    """The beginning of a stranger's text, on one line, without anything unprintable."""
+    """The beginning of an untrusted text, on one line, without unprintable characters."""
     head = printable(text[:SHOWN])
     return head if len(text) <= SHOWN else f"{head}…"
 
 
 def printable(text: str) -> str:
-    """The text, with all that a terminal would not simply print spelled out."""
+    """The text with unprintable characters escaped."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def name(text: str) -> str:
-    """A name as labels and Kubernetes objects have it."""
+    """A name in the syntax of labels and Kubernetes objects."""
     if not _NAME.fullmatch(text):
         raise Unfit("a name of at most 253 letters, digits, '-', '_' and '.'")
     return text
 
 
 def text(text: str) -> str:
-    """Any text that is not empty."""
+    """Any non-empty text."""
     if not text:
-        raise Unfit("something")
+        raise Unfit("a non-empty text")
     return text
 
 
 def count(text: str) -> int:
-    """A whole number of members, at least one."""
+    """A whole number of members, at least 1."""
     number = int(text) if _WHOLE.fullmatch(text) else 0
     if not 1 <= number <= MOST:
         raise Unfit(f"a whole number from 1 to {MOST}")
@@ -92,7 +91,7 @@ def flag(text: str) -> bool:
 
 
 def duration(least: float, most: float) -> Parser[float]:
-    """Seconds, from Go's way of writing (`90s`, `1h30m`) or a plain number of seconds."""
+    """Seconds, from a Go duration (`90s`, `1h30m`) or a plain number of seconds."""
 
     def parse(text: str) -> float:
         seconds = float(text) if _NUMBER.fullmatch(text) else durations.seconds(text)
@@ -104,7 +103,7 @@ def duration(least: float, most: float) -> Parser[float]:
 
 
 def moment(text: str) -> float:
-    """Seconds since the epoch, of an RFC 3339 time; one that says no zone is in UTC."""
+    """Seconds since the epoch, from an RFC 3339 time. A time without a zone is in UTC."""
     try:
         return times.seconds(text)
     except ValueError:
@@ -112,7 +111,7 @@ def moment(text: str) -> float:
 
 
 def word(table: Mapping[str, T]) -> Parser[T]:
-    """One of the words of a table."""
+    """One of the keys of a table."""
 
     def parse(text: str) -> T:
         if text not in table:
@@ -130,7 +129,7 @@ def json_of(kind: type[T]) -> Parser[T]:
         try:
             return decoder.decode(text.encode())
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-            raise Unfit(f"JSON that can be read ({shown(str(error))})") from None
+            raise Unfit(f"valid JSON ({shown(str(error))})") from None
 
     return parse
 
@@ -140,7 +139,7 @@ runtime: Final = duration(1.0, 3 * YEAR)
 
 
 class PodMetadata:
-    """The labels and annotations of one object, read strictly; `complaints` holds what is wrong with them."""
+    """The labels and annotations of one object, parsed strictly.  complaints: what is wrong with them."""
 
     def __init__(self, labels: Mapping[str, str] | None, annotations: Mapping[str, str] | None) -> None:
         self.labels: Mapping[str, str] = labels or {}
@@ -149,44 +148,44 @@ class PodMetadata:
 
     @property
     def refused(self) -> bool:
-        """Something is so wrong that the object cannot be honoured at all."""
+        """A complaint is fatal, so the whole object is rejected."""
         return any(complaint.fatal for complaint in self.complaints)
 
     def complain(self, field: str, value: str, remedy: str, *, fatal: bool = True) -> None:
         self.complaints.append(Complaint(field, shown(value), remedy, fatal))
 
     def overlooked(self, field: str, value: str, why: str) -> None:
-        """The format says something here that Gangwright does not do; the rest is honoured."""
-        self.complain(field, value, f"not honoured: {why}", fatal=False)
+        """Complain of a value that Gangwright does not support. The rest of the object applies."""
+        self.complain(field, value, f"ignored: {why}", fatal=False)
 
     def label(self, key: str, parse: Parser[T], *, fatal: bool = True) -> T | None:
-        """What a label says; None where it is missing or wrong."""
+        """The value of a label. None: it is missing or invalid."""
         return self.parsed(key, self.labels.get(key), parse, fatal=fatal)
 
     def annotation(
         self, key: str, parse: Parser[T], *, fatal: bool = True, longest: int = LONGEST
     ) -> T | None:
-        """What an annotation says; None where it is missing or wrong."""
+        """The value of an annotation. None: it is missing or invalid."""
         return self.parsed(key, self.annotations.get(key), parse, fatal=fatal, longest=longest)
 
     def parsed(
         self, key: str, said: str | None, parse: Parser[T], *, fatal: bool = True, longest: int = LONGEST
     ) -> T | None:
-        """What a text found under this key says; None where there is none or it is wrong."""
+        """The value of a text under this key. None: it is missing or invalid."""
         if said is None:
             return None
         if len(said) > longest or len(said.encode("utf-8", "replace")) > longest:
-            self.complain(key, said, f"write at most {longest} bytes", fatal=fatal)
+            self.complain(key, said, f"must be at most {longest} bytes", fatal=fatal)
             return None
         try:
             return parse(said)
         except Unfit as unfit:
-            self.complain(key, said, f"write {unfit}", fatal=fatal)
+            self.complain(key, said, f"must be {unfit}", fatal=fatal)
             return None
 
 
 LABELS: Final = frozenset({labels.GANG, labels.SURPLUS, labels.ELASTIC_JOB, labels.ELASTIC_ROLE})
-"""Ours that are labels; all others on a pod are annotations."""
+"""Gangwright's keys that are labels. All others on a pod are annotations."""
 
 KNOWN: Final = frozenset(
     value for value in vars(labels).values() if isinstance(value, str) and value.startswith(labels.OURS)
@@ -197,22 +196,22 @@ _WORDS: Final = sorted(
     for own in (KNOWN & labels.SAID) | {labels.CHECKPOINTED_AT}
     if own not in {labels.ELASTIC_JOB, labels.ELASTIC_ROLE}
 )
-"""What a person may write on a pod, without the prefix; in order, so that the same slip always means the same."""
+"""The keys that users may set on a pod, without the prefix. Sorted, so that a misspelling always matches the same key."""
 
 CLOSE: Final = 0.75
-"""So much of two words must agree: `stratgy` is a slip, `port` is another's word."""
+"""The similarity of two words that makes one a misspelling: `stratgy` is one, `port` is not."""
 
-REMOVED: Final[Mapping[str, str]] = {labels.OURS + "gain": "remove it; it has no effect any more"}
-"""Keys that the version before this one read, and what to write instead."""
+REMOVED: Final[Mapping[str, str]] = {labels.OURS + "gain": "remove it; it no longer has any effect"}
+"""Keys that the previous version read, and what to do instead."""
 
 MOST_KEYS: Final = 8
-"""Keys of one pod that are looked at: a pod with thousands must not cost a second."""
+"""Keys to check per pod, so that a pod with thousands of keys does not cost a second."""
 
 
 def slips(
     written: Mapping[str, str] | None, annotations: Mapping[str, str] | None
 ) -> list[tuple[str, str, str]]:
-    """Key, value, and what would be right, for each of these labels and annotations that is not read."""
+    """Key, value and fix for each of these labels and annotations that is ignored."""
     of_labels = _slips(written or {}, are_labels=True)
     return [*of_labels, *_slips(annotations or {}, are_labels=False)]
 
@@ -222,7 +221,7 @@ def _slips(texts: Mapping[str, str], *, are_labels: bool) -> Iterator[tuple[str,
     for key in odd[:MOST_KEYS]:
         meant = _meant(key)
         place = "label" if meant in LABELS else "annotation"
-        remedy = REMOVED.get(key, f"write the {place} {meant}; this is not read" if meant else "")
+        remedy = REMOVED.get(key, f"use the {place} {meant}; this key is ignored" if meant else "")
         if remedy:
             yield key, texts[key][: SHOWN + 1], remedy
 
@@ -233,6 +232,6 @@ def _is_read(key: str, *, are_labels: bool) -> bool:
 
 @lru_cache(maxsize=1024)
 def _meant(key: str) -> str:
-    """The key of ours that is most like this one; empty where none is like it."""
+    """The known key that is most similar to this one. Empty: none is similar."""
     word = key.removeprefix(labels.OURS)[:64]
     return "".join(labels.OURS + own for own in get_close_matches(word, _WORDS, 1, CLOSE))

@@ -1,13 +1,13 @@
 """Effects as calls to the API server: path, content type and body, to the byte.
 
-Lives here: what each effect says to the API server. Never here: sending it, or trying it again (`kube.actions`).
+Lives here: the API calls for each effect. Never here: sending or retrying them (`kube.actions`).
 
-Every PATCH carries the pod's uid, which the API server compares (422 for another pod of the same name), so a call
-done twice is harmless. The ungating PATCH is a strategic merge that deletes our gate alone: a merge PATCH would
-take the gates of others along, and server-side apply would leave ours.
+Every PATCH carries the pod's uid, which the API server compares (422 for another pod of the same name), so a repeated
+call is harmless. The ungating PATCH is a strategic merge that deletes only Gangwright's gate. A merge PATCH would
+remove other gates too, and server-side apply would keep this one.
 
-A PATCH of a Job that nobody asked for carries the version besides (409 for another): its owner, who suspends or resumes
-it at the same moment, is not to be taken for us.
+A PATCH of a Job without a user's request also carries the version (409 for another version). Otherwise a change by the
+Job's owner, who suspends or resumes it at the same moment, would be mistaken for Gangwright's own.
 """
 
 from collections.abc import Mapping
@@ -42,7 +42,7 @@ class Call:
 
 
 def calls(effect: effects.Effect, now: float) -> tuple[Call, ...]:
-    """The calls that make the effect true, in order. `now`: seconds since the epoch, for the times that people see."""
+    """The calls that carry out the effect, in order. `now`: seconds since the epoch, for the visible timestamps."""
     match effect:
         case effects.Announce():
             return _announce(effect, now)
@@ -88,7 +88,7 @@ def _ungate(effect: effects.Ungate) -> Call:
 
 
 def let_go(key: PodKey, uid: Uid) -> Call:
-    """A person takes our gate off a pod, which is then kube-scheduler's alone: it gets neither a seat nor a pin."""
+    """Remove the gate from a pod on a user's request. kube-scheduler then places it alone, without a seat or pin."""
     return _patch(key, uid, STRATEGIC, {"spec": _without_our_gate()})
 
 
@@ -107,7 +107,7 @@ def _evict(effect: effects.Evict) -> Call:
 
 
 def _suspend(effect: effects.SuspendJob, now: float) -> Call:
-    stays = effect.stays.value if effect.stays is not None else None  # None: of an earlier suspension
+    stays = effect.stays.value if effect.stays is not None else None  # None: from an earlier suspension
     said = {
         labels.PAUSED: rfc3339(now) if stays is None else None,
         labels.ATTAINED: f"{effect.attained:.0f}",
@@ -117,13 +117,13 @@ def _suspend(effect: effects.SuspendJob, now: float) -> Call:
 
 
 _UNMARKED: Final = {labels.PAUSED: None, labels.STAYS: None}
-"""Neither mark stands on a Job that runs, nor on one whose suspension is not Gangwright's to end."""
+"""Neither annotation stays on a running Job, or on a Job that Gangwright must not resume."""
 
 
 def _patch_job(
     key: PodKey, owner: Owner, said: Mapping[str, str | None], version: str, *, suspend: bool
 ) -> Call:
-    """A Job's `suspend` may be changed at any time; its uid is compared, as a pod's is. version: empty, any will do."""
+    """Change a Job's `suspend`, which the API allows at any time. The uid is compared, as for pods. version: "": any."""
     metadata = {"uid": owner.uid, "annotations": said} | ({"resourceVersion": version} if version else {})
     body = msgspec.json.encode({"metadata": metadata, "spec": {"suspend": suspend}})
     path = f"/apis/batch/v1/namespaces/{quote(key.namespace, safe='')}/jobs/{quote(key.name, safe='')}"
@@ -131,7 +131,7 @@ def _patch_job(
 
 
 def _announce(effect: effects.Announce, now: float) -> tuple[Call, ...]:
-    """Events first: most people read those."""
+    """Events come first, because most users read those."""
     told = [_event(effect, now, of_owner=False)]
     if effect.owner is not None:
         told.append(_event(effect, now, of_owner=True))
@@ -147,7 +147,7 @@ def _add_condition(effect: effects.Announce | effects.SetCondition, told: dict[s
 
 
 def _event(effect: effects.Announce, now: float, *, of_owner: bool) -> Call:
-    """Applied: that makes it, brings it up to date, and makes it once more where it has expired meanwhile."""
+    """Server-side apply, which creates the event, updates it, and recreates it if it has expired."""
     told = event(effect, now, of_owner=of_owner)
     path = f"/apis/events.k8s.io/v1/namespaces/{quote(effect.key.namespace, safe='')}/events/{told['metadata']['name']}"
     params = {"fieldManager": labels.FIELD_MANAGER, "force": "true"}

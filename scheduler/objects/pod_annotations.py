@@ -1,6 +1,6 @@
-"""Our own annotations `seat` and `plan`: the text, and what it says. Writing and reading are each other's inverse.
+"""Gangwright's annotations `seat` and `plan`: their text, and its meaning. Writing and reading are inverse to each other.
 
-Why strict: a rebuild after a restart believes what it reads here, and a user may have written it.
+Why strict: a rebuild after a restart trusts these values, and a user may have written them.
 """
 
 import zlib
@@ -17,13 +17,13 @@ LONGEST_PLAN: Final = 256 * 1024
 """Bytes; the API server's limit for all annotations of an object."""
 
 LONGEST_READABLE: Final = 32 * 1024
-"""Bytes; a longer plan is written deflated. Up to some 500 members a person can read it as it is."""
+"""Bytes; a longer plan is written deflated. Up to about 500 members the plan is plain text."""
 
 DEFLATED: Final = "deflated:"
-"""Begins a plan that is base64 of a zlib stream of the readable text."""
+"""The prefix of a plan that is base64 of a zlib stream of the plain text."""
 
 LARGEST_INFLATED: Final = 4 * 1024 * 1024
-"""Bytes that a deflated plan may come to: three times what 4,096 members on nodes of the longest names come to."""
+"""The size limit of an inflated plan in bytes: three times the plan of 4,096 members on nodes with the longest names."""
 
 _Text = Annotated[str, msgspec.Meta(min_length=1, max_length=253)]
 
@@ -51,10 +51,10 @@ def write_seat(node: str, plan: str, *, pin: bool) -> str:
 
 
 def write_plan(plan: str, seats: Mapping[Uid, str], victims: Iterable[Uid] = ()) -> str:
-    """Uids by node, in order, so that the same plan is always the same text; deflated where it is long.
+    """Uids by node, sorted, so that the same plan is always the same text. A long plan is deflated.
 
-    victims: who has to leave before the seats are free; left out where there are more than an annotation can hold.
-    4,096 members, each on a node of its own whose name of 63 characters ends in ten random ones, come to 176 kB.
+    victims: pods to preempt before the seats are free. They are left out if they do not fit in an annotation.
+    The plan of 4,096 members, each on its own node with a name of 63 characters (the last ten random), takes 176 kB.
     """
     by_node: dict[str, list[str]] = {}
     for uid, node in sorted(seats.items()):
@@ -83,7 +83,7 @@ def read_plan(text: str) -> PlanNote:
     said = _decode(_PLAN, _inflated(text))
     seats = {Uid(uid): node for node, uids in said.seats.items() for uid in uids}
     if not seats or len(seats) != sum(map(len, said.seats.values())):
-        raise Unfit("a plan gives every member one seat")
+        raise Unfit("a plan must give every member one seat")
     return PlanNote(said.plan, seats, tuple(map(Uid, said.victims)))
 
 
@@ -94,16 +94,16 @@ def _inflated(text: str) -> str | bytes:
         stream = zlib.decompressobj()
         inflated = stream.decompress(b64decode(text[len(DEFLATED) :], validate=True), LARGEST_INFLATED)
     except (zlib.error, ValueError) as error:
-        raise Unfit(f"it is not what Gangwright writes ({shown(str(error))})") from None
+        raise Unfit(f"Gangwright did not write this value ({shown(str(error))})") from None
     if not stream.eof:
-        raise Unfit(f"it is cut off, or longer than {LARGEST_INFLATED} bytes when inflated")
+        raise Unfit(f"the value is truncated, or longer than {LARGEST_INFLATED} bytes when inflated")
     return inflated
 
 
 def _decode(decoder: "msgspec.json.Decoder[T]", text: str | bytes) -> T:
     if isinstance(text, str) and len(text) > LONGEST_PLAN:
-        raise Unfit(f"it is longer than {LONGEST_PLAN} bytes")
+        raise Unfit(f"the value is longer than {LONGEST_PLAN} bytes")
     try:
         return decoder.decode(text)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise Unfit(f"it is not what Gangwright writes ({shown(str(error))})") from None
+        raise Unfit(f"Gangwright did not write this value ({shown(str(error))})") from None

@@ -1,16 +1,16 @@
-"""What a pod asks of a node, from its spec: how much, counted as kube-scheduler 1.37 counts it, and where.
+"""What a pod requires of a node, from its spec: how much, as kube-scheduler 1.37 counts it, and where.
 
-Lives here: sums over containers; selectors, affinity, tolerations and host ports; and the rules that the planner does not
-model, by name. Never here: which nodes offer it (`placement`).
+Lives here: sums over containers; selectors, affinity, tolerations and host ports; and the names of the rules that the
+planner does not model. Never here: which nodes fit (`placement`).
 
-Containers count together. Init containers run one after the other, each beside the sidecars (`restartPolicy: Always`) that
-started before it, and the pod takes the most that is ever taken at once. Pod-level requests stand in place of that sum, and
-the overhead comes on top. A pod on a node also takes what was given to it: after a resize, the most of what is asked,
-allocated and in force.
+Containers add up. Init containers run one after the other, each beside the sidecars (`restartPolicy: Always`) that
+started before it, and the pod counts as the maximum at any time. Pod-level requests replace that sum, and the overhead
+is added. A pod on a node also counts with what it was given: after a resize, the maximum of requested, allocated and
+actuated resources.
 Source: `k8s.io/component-helpers/resource`, `PodRequests`, and NodeInfo and NodeResourcesFit of kube-scheduler 1.37.
 
-Quantities are kept in whole thousandths, rounded up, as the API server does with every quantity it stores; whole units are
-made of the sum, not of its parts.
+Quantities are kept in whole thousandths, rounded up, as the API server stores them. Whole units are computed from the
+sum, not from its parts.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -46,7 +46,7 @@ _Reading: TypeAlias = Callable[[api.Container], api.Amounts]
 
 
 def needs(pod: api.Pod) -> Amounts:
-    """What the pod takes from a node, the pod itself as one of `pods`. Raises InvalidQuantity."""
+    """What the pod takes from a node, including one of `pods` for itself. Raises InvalidQuantity."""
     found = whole(_requests(pod))
     found[PODS] = 1
     return amounts(found)
@@ -66,17 +66,17 @@ def whole(counted: Mapping[str, int]) -> dict[str, int]:
 
 
 def is_counted(name: str) -> bool:
-    """kube-scheduler counts cpu, memory, ephemeral storage, huge pages and whatever has a domain in its name."""
+    """kube-scheduler counts cpu, memory, ephemeral storage, huge pages, and every resource with a domain in its name."""
     return name in _NATIVE or "/" in name or name.startswith(_PREFIXED)
 
 
 @lru_cache(maxsize=4096)
 def thousandths(text: api.Quantity) -> int:
-    """A quantity in thousandths, rounded up. Raises InvalidQuantity for no quantity, and for one below zero."""
+    """A quantity in thousandths, rounded up. Raises InvalidQuantity for an invalid or negative quantity."""
     exact = parse_quantity(str(text))
     value = int((exact * 1000).to_integral_value(rounding=ROUND_CEILING))
     if value < 0:
-        raise InvalidQuantity(f"{text!r} is below zero")
+        raise InvalidQuantity(f"{text!r} is negative")
     return value
 
 
@@ -85,7 +85,7 @@ def _counted(said: api.Amounts) -> Counted:
 
 
 def _of_spec(container: api.Container) -> api.Amounts:
-    """Requests; a limit without one stands for it, as the API server fills in."""
+    """The requests. A limit without a request counts as the request, as the API server defaults it."""
     resources = container.resources
     if resources is None:
         return None
@@ -113,7 +113,7 @@ def _requests(pod: api.Pod) -> Counted:
 
 
 def _together(spec: api.PodSpec, reading: _Reading) -> Counted:
-    """The most that is taken at once, by what `reading` says of each container."""
+    """The maximum at any time, with the amounts that `reading` returns for each container."""
     total: Counted = {}
     for container in spec.containers or ():
         _add(total, _counted(reading(container)))
@@ -134,13 +134,13 @@ def _together(spec: api.PodSpec, reading: _Reading) -> Counted:
 
 
 def _put_pod_level(pod: api.Pod, total: Counted) -> None:
-    """Pod-level requests stand in place of the containers' sum."""
+    """Replace the containers' sum with pod-level requests."""
     own = pod.spec.resources
     if own is None:
         return
     asked = {name: value for name, value in _counted(own.requests).items() if _is_pod_level(name)}
     for name, value in _counted(own.limits).items():
-        # A limit without a request: the containers' sum stands if there is one, except for huge pages.
+        # A limit without a request: the containers' sum applies if it exists, except for huge pages.
         if _is_pod_level(name) and name not in asked and (name not in total or name.startswith(HUGE_PAGES)):
             asked[name] = value
     status = pod.status
@@ -159,18 +159,18 @@ def _is_pod_level(name: str) -> bool:
 
 
 def _is_infeasible(status: api.PodStatus) -> bool:
-    """The kubelet will never grant what the spec asks now."""
+    """The kubelet will never grant the current requests of the spec."""
     pending = next((c for c in status.conditions or () if c.type == "PodResizePending"), None)
     return pending is not None and pending.reason == "Infeasible"
 
 
 def _statuses(status: api.PodStatus) -> Iterable[api.ContainerStatus]:
     yield from status.init_container_statuses or ()
-    yield from status.container_statuses or ()  # the later of two equal names counts
+    yield from status.container_statuses or ()  # of two equal names, the later counts
 
 
 def _is_resized(pod: api.Pod) -> bool:
-    """Something was allocated or put in force that is not what the spec asks; nearly always nothing was."""
+    """Allocated or actuated resources differ from the spec. For most pods they do not."""
     if pod.status.allocated_resources is not None or _is_infeasible(pod.status):
         return True
     spec = pod.spec
@@ -183,7 +183,7 @@ def _is_resized(pod: api.Pod) -> bool:
 
 
 def _in_force(pod: api.Pod) -> Counted:
-    """The most of what is asked, allocated and in force."""
+    """The maximum of requested, allocated and actuated resources."""
     spec, status = pod.spec, pod.status
     infeasible = _is_infeasible(status)
     known = {found.name: found for found in _statuses(status)}
@@ -214,28 +214,28 @@ _UNSETTLED: Final = {
 
 
 class Wanted(NamedTuple):
-    """What a pod's spec asks for."""
+    """The requirements in a pod's spec."""
 
     demand: Demand
     affinity: AnyOf = ()
-    """Its own required node affinity."""
+    """The pod's own required node affinity."""
     pinned: str | None = None
-    """The one node that this names."""
+    """The one node that the affinity names."""
     unmodeled: tuple[str, ...] = ()
-    """Fields that decide about nodes and that the planner does not model."""
+    """Fields that limit the nodes and that the planner does not model."""
     complaints: tuple[Complaint, ...] = ()
 
 
 DEFAULT: Final = "default-scheduler"
-"""Kubernetes' own."""
+"""The scheduler of Kubernetes itself."""
 
 
 def wanted(pod: api.Pod, volumes: Volumes, pin: str = "") -> Wanted:
-    """What the pod needs.
+    """The requirements of the pod.
 
-    Of a pod of the default scheduler that has its node only the room that it takes is of interest: nobody moves it. Of
-    any other one also what it asks of nodes, without the pin that we gave it: what the next of its owner will ask.
-    pin: the node that our pin names; empty: we gave none, and a node that the affinity names is its owner's wish.
+    For a bound pod of the default scheduler only its resources matter, because Gangwright never moves it. For any other
+    pod, its node requirements matter too, without Gangwright's pin: its owner's next pod will have the same.
+    pin: the node in Gangwright's pin. Empty: there is no pin, and a node in the affinity is the owner's choice.
     """
     amounts, complaints = _room(pod)
     ports = tuple(sorted(set(_ports(pod.spec))))
@@ -266,12 +266,12 @@ def _room(pod: api.Pod) -> tuple[Amounts, tuple[Complaint, ...]]:
     try:
         return needs(pod), ()
     except InvalidQuantity as wrong:
-        remedy = "write quantities such as 500m, 4Gi or 2"
+        remedy = "use quantities such as 500m, 4Gi or 2"
         return ((PODS, 1),), (Complaint("spec.containers.resources", shown(str(wrong)), remedy),)
 
 
 def _tolerations(said: Iterable[api.Toleration]) -> tuple[Toleration, ...]:
-    """In a fixed order and without what makes no difference, so that equal demands compare equal."""
+    """The tolerations in a fixed order, without irrelevant ones, so that equal demands compare equal."""
     kept = {
         Toleration(own.key, own.operator == "Exists", own.value, own.effect)
         for own in said
@@ -281,7 +281,7 @@ def _tolerations(said: Iterable[api.Toleration]) -> tuple[Toleration, ...]:
 
 
 def _ports(spec: api.PodSpec) -> Iterator[HostPort]:
-    """Ports on the node itself: of containers, and of the sidecars that run as long as they do."""
+    """Ports on the node itself: of containers, and of sidecars, which run just as long."""
     lasting = [own for own in spec.init_containers or () if own.restart_policy == "Always"]
     for container in (*lasting, *(spec.containers or ())):
         for port in container.ports or ():
@@ -291,7 +291,7 @@ def _ports(spec: api.PodSpec) -> Iterator[HostPort]:
 
 
 def claims_of(pod: api.Pod) -> list[ClaimKey]:
-    """The claims that the pod's volumes stand for; those of ephemeral volumes are named after pod and volume."""
+    """The claims of the pod's volumes. Those of ephemeral volumes are named after pod and volume."""
     names = [
         volume.persistent_volume_claim.claim_name
         if volume.persistent_volume_claim is not None
@@ -303,7 +303,7 @@ def claims_of(pod: api.Pod) -> list[ClaimKey]:
 
 
 def _gaps(spec: api.PodSpec, affinity: AnyOf) -> Iterator[str]:
-    """Fields that decide about nodes and that the planner does not model."""
+    """Fields that limit the nodes and that the planner does not model."""
     own = spec.affinity
     if own is not None and own.pod_affinity is not None and own.pod_affinity.required:
         yield "spec.affinity.podAffinity"

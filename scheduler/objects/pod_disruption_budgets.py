@@ -1,6 +1,6 @@
 """A PodDisruptionBudget of the API as a budget of the model.
 
-What it allows now is the API server's own count, in its status: 0 until that has been made.
+The number of allowed disruptions is the API server's own count in the status: 0 until it is computed.
 """
 
 from typing import Final
@@ -15,7 +15,7 @@ _OPERATORS: Final = {
 
 
 def budget(found: api.PodDisruptionBudget) -> Budget:
-    """The budget; one whose selector cannot be read covers no pod, as for the API server."""
+    """The budget. With an invalid selector it covers no pod, as for the API server."""
     meta = found.metadata
     return Budget(meta.namespace, meta.name, _selector(found.spec.selector), found.status.disruptions_allowed)
 

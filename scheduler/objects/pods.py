@@ -1,6 +1,6 @@
 """A Pod of the API as a pod of the model.
 
-Never here: what the pod needs (`demand`), or which gang it is of (`gangs`); they are only put together.
+Never here: the pod's demand (`pod_demand`) or its gang (`gangs`). They are only combined here.
 """
 
 from collections.abc import Iterable, Sequence
@@ -33,7 +33,7 @@ _PHASES: Final = {"": Phase.PENDING, **{phase.value: phase for phase in Phase}}
 
 
 def pod(found: api.Pod, volumes: Volumes, levels: tuple[Level, ...], interner: Interner) -> Pod:
-    """The pod. What cannot be read becomes a complaint; nothing raises."""
+    """The pod. An invalid field becomes a complaint, and nothing raises."""
     meta, spec, status = found.metadata, found.spec, found.status
     reading = _reading(meta, levels, interner)
     seat, plan, marked = _marks(meta.annotations or {}, interner)
@@ -105,13 +105,11 @@ def pod(found: api.Pod, volumes: Volumes, levels: tuple[Level, ...], interner: I
 
 
 _STARTING: Final = frozenset({"", "ContainerCreating", "PodInitializing"})
-"""What a container waits for that nothing is known to be wrong with; a volume that cannot be mounted looks like
-this.
-"""
+"""Reasons of a waiting container without a known problem. A volume that cannot be mounted looks the same."""
 
 
 def _stuck(status: api.PodStatus) -> str:
-    """What the first container that waits is kept from starting by; empty where nothing tells."""
+    """The reason why the first waiting container does not start. Empty: unknown."""
     for own in [*(status.init_container_statuses or []), *(status.container_statuses or [])]:
         waiting = own.state.waiting if own.state is not None else None
         if waiting is not None and waiting.reason not in _STARTING:
@@ -120,17 +118,17 @@ def _stuck(status: api.PodStatus) -> str:
 
 
 _OWN_LIMIT: Final = "DeadlineExceeded"
-"""The pod's own time limit: no node's fault."""
+"""The pod's own time limit, which is not a problem of the node."""
 
 _LONGEST_REASON: Final = 64
 
 
 def _refused(status: api.PodStatus) -> str:
-    """Why kubelet ended the pod before any container of it began; empty where one began, or kubelet did not end it.
+    """Why the kubelet ended the pod before any of its containers started. Empty: one started, or it did not end the pod.
 
-    It may refuse the pod at once (UnexpectedAdmissionError, OutOfcpu, NodeAffinity, Evicted or NodeShutdown for a node
-    under pressure or on its way down), or end it while it still waits (Evicted, Terminated, Preempting). The reason
-    does not tell the two apart from the end of a pod that ran, so the containers do.
+    The kubelet may reject the pod immediately (UnexpectedAdmissionError, OutOfcpu, NodeAffinity, Evicted or NodeShutdown
+    for a node under pressure or shutting down), or end it while it waits (Evicted, Terminated, Preempting). The reasons
+    are the same for a pod that ran, so the container statuses decide.
     """
     if status.phase != Phase.FAILED or not status.reason or status.reason == _OWN_LIMIT:
         return ""
@@ -139,14 +137,14 @@ def _refused(status: api.PodStatus) -> str:
 
 
 def _began(own: api.ContainerStatus) -> bool:
-    """It ran at least once. One that kubelet closes the books on without a start ended without having begun."""
+    """The container ran at least once. A container that is terminated without a start time never ran."""
     state = own.state
     ended = state is not None and state.terminated is not None and bool(state.terminated.started_at)
     return own.restart_count > 0 or ended or (state is not None and state.running is not None)
 
 
 def _reading(meta: api.Meta, levels: tuple[Level, ...], interner: Interner) -> Reading:
-    """What the pod says of its gang; read once for all pods of a namespace that say the same."""
+    """What the pod specifies about its gang. It is parsed once for all pods of a namespace with the same metadata."""
     said = tuple(
         tuple((key, value) for key, value in texts.items() if key in labels.SAID) if texts else ()
         for texts in (meta.labels, meta.annotations)
@@ -168,7 +166,7 @@ NOTHING: Final = Reading()
 
 
 def _with(reading: Reading, odd: tuple[tuple[str, str, str], ...]) -> Reading:
-    """The reading, with these slips said to be wrong; they refuse nothing."""
+    """The reading with complaints about these misspelled keys. They are not fatal."""
     said = (Complaint(key, shown(value), remedy, fatal=False) for key, value, remedy in odd)
     return reading._replace(complaints=(*reading.complaints, *said))
 
@@ -176,7 +174,7 @@ def _with(reading: Reading, odd: tuple[tuple[str, str, str], ...]) -> Reading:
 def _marks(
     annotations: dict[str, str], interner: Interner
 ) -> tuple[SeatNote | None, PlanNote | None, list[Complaint]]:
-    """Our own annotations; one that we cannot have written is not believed, and said to be wrong."""
+    """Gangwright's own annotations. An invalid one is ignored and becomes a complaint."""
     complaints: list[Complaint] = []
     seat = plan = None
     for key in (labels.SEAT, labels.PLAN):
@@ -190,7 +188,7 @@ def _marks(
             else:
                 plan = pod_annotations.read_plan(text)
         except Unfit as unfit:
-            complaints.append(Complaint(key, shown(text), f"remove it: {unfit}", fatal=False))
+            complaints.append(Complaint(key, shown(text), f"remove the annotation; {unfit}", fatal=False))
     return seat, plan, complaints
 
 
@@ -203,7 +201,7 @@ def _owner(references: Iterable[api.OwnerReference], interner: Interner) -> Owne
 
 
 _LINE: Final = 200
-"""Characters of kube-scheduler's words that are kept."""
+"""Characters of kube-scheduler's message that are kept."""
 
 
 def _condition(status: api.PodStatus, kind: str, truth: str) -> api.Condition | None:
@@ -212,7 +210,7 @@ def _condition(status: api.PodStatus, kind: str, truth: str) -> api.Condition | 
 
 
 def _pending(status: api.PodStatus, *, heard: bool) -> Pending | None:
-    """heard: kube-scheduler's words are kept too. They change often, so of other pods nothing is made of them."""
+    """heard: also keep kube-scheduler's message. It changes often, so it is dropped for other pods."""
     own = _condition(status, "PodScheduled", "False")
     if own is None:
         return None
@@ -221,7 +219,7 @@ def _pending(status: api.PodStatus, *, heard: bool) -> Pending | None:
 
 
 def _in_the_way(message: str) -> str:
-    """The obstacles that it names, on one line, without what it says of preemption."""
+    """The obstacles in kube-scheduler's message, on one line, without the part about preemption."""
     said = " ".join(message.partition("preemption:")[0].split()).rstrip(". ")
     return said if len(said) <= _LINE else f"{said[: _LINE - 1]}…"
 

@@ -1,7 +1,7 @@
 """A ResourceQuota of the API as a quota of the model.
 
-Read only to say why pods are missing: the API server refuses them where a gang's quorum asks for more than its
-namespace may have, and where others use so much of that now.
+Quotas only explain why pods are missing. The API server rejects pods if the gang's quorum needs more than its namespace
+may have, or more than other pods leave of it now.
 """
 
 from typing import Final
@@ -15,7 +15,7 @@ _REQUESTS: Final = "requests."
 
 
 def quota(found: api.ResourceQuota) -> Quota:
-    """The quota; scoped ones and amounts that cannot be read limit nothing here."""
+    """The quota. Scoped quotas and invalid amounts count as no limit."""
     meta = found.metadata
     scoped = bool(found.spec.scopes) or found.spec.scope_selector is not None
     hard, used = ({}, {}) if scoped else (_counted(found.status.hard), _counted(found.status.used))
@@ -23,7 +23,7 @@ def quota(found: api.ResourceQuota) -> Quota:
 
 
 def _counted(said: api.Amounts) -> dict[str, int]:
-    """What can be read of these amounts."""
+    """The valid ones of these amounts."""
     amounts: dict[str, int] = {}
     for full, text in (said or {}).items():
         name = full.removeprefix(_REQUESTS)

@@ -1,6 +1,6 @@
-"""Times as Kubernetes spells them, RFC 3339, and as they are counted here: seconds since the epoch.
+"""Times in the format of Kubernetes, RFC 3339, and in seconds since the epoch, which Gangwright uses.
 
-Lives here: both ways between the two. Never here: a clock.
+Lives here: the conversion in both directions. Never here: a clock.
 """
 
 from datetime import UTC, datetime
@@ -8,19 +8,19 @@ from typing import Literal
 
 
 def rfc3339(at: float, digits: Literal["seconds", "milliseconds", "microseconds"] = "seconds") -> str:
-    """A Time of Kubernetes, in UTC; with microseconds its MicroTime."""
+    """A Kubernetes Time in UTC. With microseconds, a MicroTime."""
     return datetime.fromtimestamp(at, UTC).isoformat(timespec=digits).replace("+00:00", "Z")
 
 
 def seconds(text: str) -> float:
-    """Seconds since the epoch; a time without a zone is in UTC. Raises ValueError."""
-    # Some counts of seconds would be read as dates.
+    """Seconds since the epoch. A time without a zone is in UTC. Raises ValueError."""
+    # Some numbers of seconds would be read as dates.
     found = datetime.fromisoformat("" if text.isdigit() else text)
     return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
 
 
 def known(text: str | None) -> float | None:
-    """The same of a timestamp of the API; None where there is none, or none that can be read."""
+    """The same for a timestamp of the API. None: it is missing or invalid."""
     try:
         return seconds(text) if text else None
     except ValueError:

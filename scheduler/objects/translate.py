@@ -1,8 +1,8 @@
-"""API objects as events of the model: the door of this room.
+"""API objects as events of the model: the entry point of this package.
 
-Lives here: `Translator`, which is told what exists and what is gone, and says what that means. It remembers only
-what one kind of object needs of another: where claims are bound, which unbound pods wait for that, and which owners
-are known by their kind alone. Never here: what is bound, held or waiting (`ledger`).
+Lives here: `Translator`, which turns seen and deleted objects into events. It stores only what one kind of object needs
+from another: where claims are bound, which unbound pods wait for that, and which owners are known by their kind alone.
+Never here: which pods are bound, held or waiting (`ledger`).
 """
 
 from scheduler.model import events as ev
@@ -15,22 +15,22 @@ from scheduler.objects.volumes import ClaimKey, Volumes
 
 
 class Translator:
-    """Tells what API objects mean. `levels` as configured: formats name levels by their node labels."""
+    """Translates API objects.  levels: as configured, because formats name levels by their node labels."""
 
     def __init__(self, levels: tuple[Level, ...] = DEFAULT_LEVELS, interner: Interner | None = None) -> None:
         self.node_complaints: dict[str, tuple[Complaint, ...]] = {}
-        """What could not be read of a node, by its name."""
+        """The invalid fields of each node, by its name."""
         self._levels = levels
         self._interner = interner or Interner()
         self.volumes = Volumes()
-        """What claims are bound to."""
+        """The bound volumes of claims."""
         self._claiming: dict[ClaimKey, dict[Uid, api.Pod]] = {}
         self._claims: dict[Uid, list[ClaimKey]] = {}
         self._owned: dict[str, set[Uid]] = {}
         self._owners: dict[Uid, str] = {}
 
     def seen(self, found: api.ApiObject) -> list[ev.Event]:
-        """What follows from the object's being as it is."""
+        """The events for an object that exists in this state."""
         match found:
             case api.Pod():
                 return self._pod(found)
@@ -52,7 +52,7 @@ class Translator:
                 return [ev.GroupSeen(groups.group(found, self._levels))]
 
     def gone(self, kind: type[api.ApiObject], namespace: str, name: str, uid: str) -> list[ev.Event]:
-        """What follows from the object's being gone."""
+        """The events for an object that no longer exists."""
         if issubclass(kind, api.Pod):
             return self._pod_gone(Uid(uid), PodKey(namespace, name))
         if issubclass(kind, api.Node):
@@ -97,7 +97,7 @@ class Translator:
         return told
 
     def _meet(self, owner: Owner, uid: Uid) -> list[ev.Event]:
-        """An owner whose kind alone tells all is known as long as it has pods."""
+        """Add an owner with traits that follow from its kind alone. It is known as long as it has pods."""
         traits = owners.of_reference(owner)
         if traits is None:
             return []
@@ -117,7 +117,7 @@ class Translator:
     # Storage
 
     def _again(self, claim: ClaimKey | None) -> list[ev.Event]:
-        """The pods without a node that use this claim: what they need may have changed."""
+        """Translate the unbound pods that use this claim again, because their demand may have changed."""
         waiting = self._claiming.get(claim) if claim else None
         return [event for found in list((waiting or {}).values()) for event in self._pod(found)]
 

@@ -1,8 +1,8 @@
-"""Where the volumes of pods are: claims and what they are bound to.
+"""Where the volumes of pods are: claims and their bound volumes.
 
-Lives here: `Volumes`, which its owner feeds with claims and volumes as they are seen. Never here: a pod.
-A claim that is bound ties its pods to the nodes that can reach the volume; one that is not yet bound will be
-bound by kube-scheduler to a node of its own choice, which nobody can foresee.
+Lives here: `Volumes`, which its owner updates with the seen claims and volumes. Never here: a pod.
+A bound claim limits its pods to the nodes that can reach the volume. kube-scheduler binds an unbound claim to a node
+that it chooses itself, which cannot be predicted.
 """
 
 from enum import Enum
@@ -22,7 +22,7 @@ class ClaimKey(NamedTuple):
 
 
 class Unsettled(Enum):
-    """Why nothing can be said of a claim."""
+    """Why the nodes of a claim are unknown."""
 
     MISSING = "missing"
     UNBOUND = "unbound"
@@ -34,7 +34,7 @@ class _Claim(NamedTuple):
 
 
 class Volumes:
-    """The claims and volumes seen so far."""
+    """The claims and volumes that exist, as far as seen."""
 
     def __init__(self) -> None:
         self._claims: dict[ClaimKey, _Claim] = {}
@@ -42,14 +42,14 @@ class Volumes:
         self._claimed: dict[str, ClaimKey] = {}
 
     def reach(self, key: ClaimKey) -> AnyOf | Unsettled:
-        """The nodes that can reach the claim's volume; no terms: all of them."""
+        """The nodes that can reach the claim's volume. No terms: all nodes."""
         claim = self._claims.get(key)
         if claim is None:
             return Unsettled.MISSING
         return self._reach.get(claim.volume, Unsettled.UNBOUND) if claim.volume else Unsettled.UNBOUND
 
     def for_one_pod(self, key: ClaimKey) -> bool:
-        """Only one pod of the cluster may use the claim at a time."""
+        """Only one pod in the cluster may use the claim at a time."""
         claim = self._claims.get(key)
         return claim is not None and claim.alone
 
@@ -68,7 +68,7 @@ class Volumes:
             del self._claimed[before.volume]
 
     def see_volume(self, volume: api.PersistentVolume) -> ClaimKey | None:
-        """Returns the claim that is bound to it, if that was seen before."""
+        """Add the volume. Returns the claim that is bound to it, if that was seen before."""
         affinity = volume.spec.node_affinity
         self._reach[volume.metadata.name] = terms(affinity.required if affinity else None)
         return self._claimed.get(volume.metadata.name)

@@ -1,7 +1,7 @@
-"""What is watched: one row a kind.
+"""The watched resources: one row per kind.
 
-Never here: how one watches (`kube`). Why a table: the service drives one reflector a row, and what we read is seen
-at one glance, beside what the role allows.
+Never here: how to watch (`kube`). Why a table: the service runs one reflector per row, and the table is easy to compare
+with the RBAC role.
 """
 
 from dataclasses import dataclass
@@ -17,13 +17,13 @@ class Resource:
     path: str
     type: type[api.ApiObject]
     optional: bool = False
-    """It comes with a custom resource definition that need not be installed; missing is empty."""
+    """It belongs to a custom resource definition that may not be installed. Then the collection counts as empty."""
     dispensable: bool = False
-    """It may also be forbidden to us: then it counts as empty, so that a role of an earlier version still does."""
+    """Reading it may be forbidden. Then it counts as empty, so that a role of an earlier version still works."""
     decides: bool = False
-    """Gangs are placed, and taken down, by what is seen of it: while its watch does not stand, nothing is done. Of the
-    others the past does for a while: kube-scheduler and the API server look at volumes and quotas once more, and a
-    group or an owner that is seen late makes its gang late."""
+    """Gangs are placed and evicted by its state, so nothing is done while its watch is unhealthy. The others may be stale
+    for a while: kube-scheduler and the API server check volumes and quotas again, and a late group or owner only delays
+    its gang."""
 
 
 RESOURCES: Final = (
@@ -40,4 +40,4 @@ RESOURCES: Final = (
     Resource("/apis/scheduling.run.ai/v2alpha2/podgroups", api.KaiPodGroup, optional=True),
     Resource("/api/v1/pods", api.Pod, decides=True),
 )
-"""Pods last: what they refer to is better known before them."""
+"""Pods come last, so that the objects that they refer to are known first."""

@@ -1,7 +1,7 @@
-"""Members seated one by one, each on the node that is best aligned with its demand at that moment.
+"""Seats members one by one, each on the node that is best aligned with its demand at that moment.
 
-Why a heap: a seat changes the score of its own node only, so the next best is found without looking at all
-nodes again, and a thousand members stay quick.
+Why a heap: a seat changes only the score of its own node. So the next best node is found without checking all nodes
+again, and a thousand members stay fast.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,13 +16,13 @@ from scheduler.placement.distribution import Codes, Counts
 from scheduler.placement.node_candidates import Scratch, SeatingProblem, total
 
 _Entry = tuple[int, float, float, int]
-"""Tier, score (lower is better), free devices, place: the smallest is next."""
+"""Tier, score (lower is better), free devices, place. The smallest entry is next."""
 
 
 class _Places:
-    """Some places of one batch, numbered again in their order: their scores, and how one of them changes by a seat.
+    """Some places of one batch, renumbered in their order: their scores, and how a seat changes one of them.
 
-    tier: Codes[p], lower ones are used up before.  units: Counts[p], how many members each has room for.
+    tier: Codes[p], lower ones are filled first.  units: Counts[p], how many members each holds.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class _Places:
         self.need: Final = pool.needed_devices(batch)
 
     def entry(self, place: int, seats: int) -> _Entry:
-        """The entry of a place on which so many of this batch sat down already."""
+        """The entry of a place that already has this many seats of the batch."""
         devices = self.devices.item(place) - seats * self.need
         if not seats:
             return (self.tier.item(place), self.score.item(place), devices, place)
@@ -55,14 +55,14 @@ class _Places:
         return (self.tier.item(place), -float(scoring.rounded_cosine(free, self.wanted)), devices, place)
 
     def ranked(self, among: NDArray[np.int64]) -> Iterator[_Entry]:
-        """Those of them that have room, best first, as long as nobody sat down. Among: ascending."""
+        """The places that fit, best first, before any seat is taken.  among: ascending."""
         live = among[self.units[among] > 0]
         best: list[int] = live[np.lexsort([self.score[live], self.tier[live]])].tolist()
         return (self.entry(place, 0) for place in best)
 
 
 def _seat(places: _Places, among: NDArray[np.int64], members: int) -> Counts:
-    """Counts[p]: `members` seats on some of the places, each the best at its turn; fewer when the room ends."""
+    """Counts[p]: `members` seats on some of the places, each the best at its turn. Fewer if they do not all fit."""
     seats: dict[int, int] = {}
     fresh = places.ranked(among)
     following = next(fresh, None)
@@ -85,7 +85,7 @@ def _seat(places: _Places, among: NDArray[np.int64], members: int) -> Counts:
 def align(
     task: SeatingProblem, scratch: Scratch, batch: int, units: Counts, members: int, tier: Codes
 ) -> Counts:
-    """Counts[m]: seats for as many members of the batch as there is room for, lower tiers first."""
+    """Counts[m]: seats for as many members of the batch as fit, lower tiers first."""
     live = np.flatnonzero(units > 0)
     take = np.zeros(len(units))
     take[live] = _seat(
@@ -97,7 +97,7 @@ def align(
 def realign(task: SeatingProblem, takes: Mapping[int, Counts], fine: Codes, fines: int) -> Scratch | None:
     """The same number of each batch in each fine domain, on the best aligned nodes there.
 
-    None when a later batch then no longer finds its room; the seating that `takes` is, still stands.
+    None: a later batch would no longer fit, so the seating in `takes` stays valid.
     """
     scratch = task.scratch()
     for batch, taken in takes.items():

@@ -1,7 +1,7 @@
-"""How a number of members is shared out over bins, for all groups of bins at once.
+"""Distributes a number of members over bins, for all groups of bins at once.
 
-A bin is a node or a domain; a group is the domain that holds it.  All functions are exact, deterministic
-and free of Python loops over bins: a trial in every domain of a level costs one sort.
+A bin is a node or a domain, and a group is the domain that contains it. All functions are exact, deterministic, and
+free of Python loops over bins, so a trial in every domain of a level costs one sort.
 """
 
 from dataclasses import dataclass
@@ -11,32 +11,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 Counts: TypeAlias = NDArray[np.float64]
-"""Whole numbers of members; float64, so that no conversion is needed beside amounts of resources."""
+"""Whole numbers of members, as float64 to avoid conversions in arithmetic with amounts of resources."""
 
 Codes: TypeAlias = NDArray[np.int64]
-"""The group of each bin, or -1 for none."""
+"""The group of each bin, or -1 for no group."""
 
 MOST: Final = 2.0**20 - 1
-"""More members than this in one bin is as good as this; far above the largest gang."""
+"""A cap on the members in one bin, far above the largest gang."""
 
 _TWO_BYTES: Final = 2**16
 
 _SMALL: Final = 2.0**15
-"""What is less than this, whatever its sign, has room in two bytes."""
+"""Numbers with a smaller absolute value fit in two bytes."""
 
 TIERS: Final = 16
-"""Where nodes are ranked by how many members they hold, fewest first, so many tiers; in the last all that hold as
-many or more.
-"""
+"""The number of tiers that rank nodes by how many members they hold, fewest first. The last tier has no upper bound."""
 
 
 def fill(units: Counts, group: Codes, quota: Counts, tier: Codes) -> Counts:
     """Counts[b]: how many members each bin takes, so that each group g takes quota[g] in the fewest bins.
 
-    units: Counts[b], how many a bin has room for.  group: Codes[b].  quota: Counts[g].
-    tier: Codes[b], 0 or more; a bin of a lower tier is used up before any of a higher one.
-    Within a tier the roomiest bins are filled first, and the rest goes to the tightest bin that holds it;
-    ties go to the earlier bin.  A group without enough room takes what it can.
+    units: Counts[b], how many fit in a bin.  group: Codes[b].  quota: Counts[g].
+    tier: Codes[b], 0 or more. Bins of a lower tier are filled before any of a higher one.
+    Within a tier the roomiest bins are filled first, and the rest goes to the tightest bin that holds it. Ties go to
+    the earlier bin. A group without enough room takes as many as fit.
     """
     take = np.zeros(len(units))
     wanting = np.append(quota > 0, False)  # the last entry is for bins of no group, -1
@@ -52,9 +50,9 @@ def fill(units: Counts, group: Codes, quota: Counts, tier: Codes) -> Counts:
 class _Line:
     """Bins sorted by group, tier, room (most first) and place.
 
-    order: int64[b], which bin stands where.  group: Codes[b].  upto: Counts[b], the room up to and with each bin.
-    key: int64[b], ascending: group, tier and `most` less the bin's size as one number; `width` is how many
-    numbers a tier has for its own.
+    order: int64[b], the bin at each position.  group: Codes[b].  upto: Counts[b], the room up to and including each bin.
+    key: int64[b], ascending: group, tier and `most` minus the bin's size, as one number.  width: how many numbers
+    each tier has.
     """
 
     order: NDArray[np.int64]
@@ -66,7 +64,7 @@ class _Line:
 
 
 def _lined_up(size: Counts, group: Codes, tier: Codes) -> _Line:
-    """size: Counts[b], above 0.  Numbers of two bytes get a radix sort from numpy, in a third of the time."""
+    """size: Counts[b], above 0.  numpy sorts two-byte numbers with a radix sort, in a third of the time."""
     low, high, most = int(tier.min()), int(tier.max()), int(size.max())
     width, tiers = most + 1, high - low + 1
     key = (group * tiers + (tier - low)) * width + (most - size).astype(np.int64)
@@ -78,13 +76,13 @@ def _lined_up(size: Counts, group: Codes, tier: Codes) -> _Line:
 
 
 def _dealt(line: _Line, quota: Counts) -> tuple[NDArray[np.int64], Counts]:
-    """The bins that are used, by number, and how many members each of them takes.
+    """The numbers of the used bins, and how many members each of them takes.
 
-    Each group fills its bins from the front, up to the first that is more than enough for the rest.
+    Each group fills its bins from the front, up to the first that holds more than the rest.
     """
     start = np.flatnonzero(np.concatenate(([True], line.group[1:] != line.group[:-1])))
     end = np.append(start[1:], len(line.group))
-    before = np.append(line.upto, 0.0)  # read one to the left: nothing is before the first
+    before = np.append(line.upto, 0.0)  # read one to the left; 0.0 is before the first
     base, wanted = before[start - 1], quota[line.group[start]]
     stop = np.minimum(np.searchsorted(line.upto, base + wanted, side="right"), end)
     rest = wanted - (before[stop - 1] - base)
@@ -97,9 +95,9 @@ def _dealt(line: _Line, quota: Counts) -> tuple[NDArray[np.int64], Counts]:
 
 
 def _tightest(line: _Line, head: NDArray[np.int64], rest: Counts) -> NDArray[np.int64]:
-    """Of the bins from each head on, within its group and tier, the tightest that holds the rest; the first of equals.
+    """The tightest bin that holds the rest, from each head on within its group and tier. Ties go to the first.
 
-    The heads themselves hold it, so every answer is one of their tier.
+    The heads themselves hold it, so every answer is in their tier.
     """
     tier = line.key[head] // line.width * line.width
     snug = np.searchsorted(line.key, tier + (line.most - rest).astype(np.int64), side="right") - 1
@@ -107,7 +105,7 @@ def _tightest(line: _Line, head: NDArray[np.int64], rest: Counts) -> NDArray[np.
 
 
 def ascending(values: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The order of these values, ties as they stand. Small whole numbers get a radix sort, in a quarter of the time."""
+    """The stable ascending order of these values. Small whole numbers get a radix sort, in a quarter of the time."""
     if np.abs(values).max(initial=0.0) < _SMALL:
         short = values.astype(np.int16)
         if (short == values).all():
@@ -116,10 +114,10 @@ def ascending(values: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def share(have: Counts, room: Counts, members: int) -> Counts:
-    """Counts[d]: how many of the members each domain gets, so that have + given is as level as room allows.
+    """Counts[d]: how many of the members each domain gets, so that have + given is as even as room allows.
 
-    Like water: the lowest domains rise together.  Those of the last, unfinished layer are the ones with most
-    room left, ties to the earlier.  Less than `members` is given only when all room is used.
+    Like water, the lowest domains rise together. The last, incomplete layer goes to the domains with the most room
+    left, and ties to the earlier one. Fewer than `members` are given only if all room is used.
     """
     if not len(have) or room.sum() <= members:
         return room.copy()
@@ -138,6 +136,6 @@ def share(have: Counts, room: Counts, members: int) -> Counts:
 
 
 def _within(wanted: Counts, room: Counts) -> Counts:
-    """What is wanted, at least nothing and at most the room."""
+    """The wanted amount, at least 0 and at most the room."""
     out: Counts = np.minimum(np.maximum(wanted, 0), room)
     return out

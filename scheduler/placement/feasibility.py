@@ -1,4 +1,4 @@
-"""Which nodes can hold a pod, and how many of its kind each: admission, resources and host ports; remembered by demand.
+"""Which nodes can hold a pod, and how many of its kind: admission, resources and host ports; cached by demand.
 
 Never here: why a node is closed to a demand (admission), or the choice between nodes.
 """
@@ -17,9 +17,9 @@ from scheduler.model.demand import Demand, HostPort
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Where a demand may go, whatever room there is.
+    """Where a demand may go, regardless of free capacity.
 
-    open: bool[n], now.  matches: bool[n], once every cordon is lifted.
+    open: bool[n], now.  matches: bool[n], if no node were cordoned.
     """
 
     open: Mask
@@ -37,18 +37,18 @@ def where(snapshot: Snapshot, demand: Demand) -> Where:
 
 
 def clash(some: tuple[HostPort, ...], others: tuple[HostPort, ...]) -> bool:
-    """These two cannot share a node."""
+    """Pods with these host ports cannot share a node."""
     return any(one.clashes(other) for one in some for other in others)
 
 
 def ports_taken(snapshot: Snapshot, demand: Demand) -> Mask | None:
-    """bool[n]: a host port that the demand wants is in use there. None: nowhere."""
+    """bool[n]: nodes where a host port of the demand is in use. None: no such node."""
     parts = [mask for port, mask in snapshot.ports if clash(demand.ports, (port,))] if demand.ports else []
     return reduce(np.logical_or, parts) if parts else None
 
 
 def free_for(snapshot: Snapshot, priority: float) -> Matrix:
-    """float64[n, r]: free room for a gang of this priority, less what others of equal or higher one are promised."""
+    """float64[n, r]: free capacity for a gang of this priority, minus nominations of equal or higher priority."""
     kept = [nomination for nomination in snapshot.nominations if nomination.priority >= priority]
     if not kept:
         return snapshot.free
@@ -58,22 +58,20 @@ def free_for(snapshot: Snapshot, priority: float) -> Matrix:
 
 
 class FeasibilityCache:
-    """Remembers what the nodes alone decide, for one nodes_version. It changes no answer, it only saves the work.
+    """Caches what depends on the nodes alone, for one nodes_version. It changes no answer and only saves work.
 
-    One instance serves the snapshots of one ledger: versions of different ledgers mean different clusters.
+    One instance serves the snapshots of one ledger, because versions of different ledgers mean different clusters.
     """
 
     def __init__(self, limit: int = 256) -> None:
-        """`limit`: entries kept of each kind; 256 distinct demands are more than most clusters see between two node
-        changes.
-        """
+        """`limit`: entries of each kind. Most clusters see fewer than 256 distinct demands between two node changes."""
         self._limit = limit
         self._version: int | None = None
         self._kept: dict[tuple[object, ...], Where] = {}
         self._vain: dict[Hashable, Wait | None] = {}
 
     def of(self, snapshot: Snapshot, demand: Demand) -> Where:
-        """As `where`, remembered."""
+        """Like `where`, but cached."""
         self._renew(snapshot)
         found = self._kept.get(demand.where)
         if found is None:
@@ -81,9 +79,7 @@ class FeasibilityCache:
         return found
 
     def in_vain(self, snapshot: Snapshot, shape: Hashable, ask: Callable[[], Wait | None]) -> Wait | None:
-        """What `ask()` says of gangs of this shape, remembered: why none could be seated were the cluster empty;
-        None: one could.
-        """
+        """The cached result of `ask()` for this shape: why it could not be seated in an empty cluster. None: it could."""
         self._renew(snapshot)
         if shape not in self._vain:
             self._vain[shape] = ask()

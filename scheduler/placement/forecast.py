@@ -1,13 +1,13 @@
-"""When each waiting gang will start, with the bounds between which four of five starts lie.
+"""When each waiting gang will start, with bounds that contain four of five starts.
 
-Lives here: which scenarios are looked at, and what they say together.
-Never here: what happens in one scenario (simulation).
-Why several scenarios: the start of a gang hangs on the first of many ends that makes room for it, so the middle of the
-ends is not the middle of the start, and the bounds of the ends are far outside of its bounds.  The errors of the
-estimates are taken to be independent from gang to gang.
-Why no chance: a forecast is made again every few seconds, and must change with the cluster alone.  Each gang's
-estimate is cut into as many equal parts as there are scenarios, every part is used in one scenario, and which in
-which is told by the gang's name (a Latin hypercube: McKay, Beckman and Conover, Technometrics 1979).
+Lives here: the choice of scenarios, and how they combine to a forecast.
+Never here: the events in one scenario (simulation).
+Why several scenarios: a gang starts at the first of many ends that frees enough for it. So the middle of the ends is
+not the middle of the start, and the bounds of the ends are much wider than its bounds. The errors of the estimates are
+assumed to be independent between gangs.
+Why no randomness: a forecast is computed every few seconds and must change only with the cluster. Each gang's estimate
+is divided into as many equal parts as there are scenarios. Every part is used in one scenario, and the gang's name
+decides in which (a Latin hypercube: McKay, Beckman and Conover, Technometrics 1979).
 """
 
 import math
@@ -27,13 +27,13 @@ from scheduler.placement.reservation import at_the_latest, overrun_at_least
 from scheduler.placement.simulation import Simulation
 
 COURSES: Final = 16
-"""Courses looked at: with fewer, the tenth and the ninetieth percentile would be the least and the largest."""
+"""The number of scenarios. With fewer, the 10th and 90th percentiles would be the minimum and the maximum."""
 
 SHARED: Final = 1.35
-"""Waits are taken to be wrong by up to this factor either way, all gangs' together, on top of what the scenarios show:
-like gangs of one owner err alike, and gangs that come later go past. Measured on virtual clusters of Philly with
-runtimes declared within half … twice, and taken at their word: without it 46 … 78 % of the starts lie in the interval,
-with it 74 … 83 %."""
+"""All waits together are assumed to be wrong by up to this factor either way, in addition to the spread of the scenarios.
+Similar gangs of one owner have similar errors, and later gangs pass earlier ones. Measured on virtual clusters of Philly
+with declared runtimes within half … twice of the real ones: without it 46 … 78% of the starts are within the interval,
+with it 74 … 83%."""
 
 _FACTORS: Final = SHARED ** np.linspace(-0.9, 0.9, 10)
 
@@ -48,14 +48,14 @@ def forecast(
     masks: FeasibilityCache | None = None,
     usages: Mapping[str, Usage] | None = None,
 ) -> Mapping[GangKey, Estimate]:
-    """Start times (seconds since the epoch) of the waiting gangs, given in the order of the queue.
+    """Start times (seconds since the epoch) of the waiting gangs.  waiting: in the order of the queue.
 
-    budget: questions where a gang could sit, over all scenarios; a gang that was not reached is missing, and so is one
-    that does not fit once all have left whose end is known.  About COURSES + a few for every gang are needed.
-    usages: by namespace, what it uses now and may use at most: who would go above that waits until enough of its
-    namespace has left, and one that always would is missing.
-    Gangs that come later are not foreseen, nor priorities of theirs, nor preemption.  The order stays as it is now:
-    by what namespaces use later, or have had by then, no gang changes places.
+    budget: placement searches over all scenarios, about COURSES + a few per gang. The result leaves out gangs that were
+    not reached, and gangs that do not fit even after all known ends.
+    usages: the current usage and ceiling by namespace. A gang that would exceed the ceiling waits until enough of its
+    namespace has ended. A gang that always would is left out.
+    Later gangs, their priorities and preemption are not predicted. The order stays as it is now: later usage or attained
+    service changes no gang's place.
     """
     each = max(budget // COURSES, 1)
     setup = forecast_setup_of(
@@ -88,7 +88,7 @@ def _runs(waiting: Waiting, policy: Policy) -> Estimate:
 
 def _shares(name: str) -> list[float]:
     """One number from each of COURSES equal parts of 0 … 1, in an order that the name decides."""
-    state = 2166136261  # FNV-1a (Fowler, Noll, Vo), 32 bits: a hash that no process varies
+    state = 2166136261  # FNV-1a (Fowler, Noll, Vo), 32 bits: a hash that is the same in every process
     for byte in name.encode():
         state = (state ^ byte) * 16777619 % 2**32
     order = list(range(COURSES))
@@ -102,10 +102,10 @@ def _shares(name: str) -> list[float]:
 
 
 def end_of(ends: Estimate, now: float, part: float) -> float:
-    """The time that so large a part (0 … 1) of all ends lies before, given that none has come by `now`.
+    """The quantile `part` (0 … 1) of the end, given that it has not come by `now`.
 
-    Bounds that lie behind `now` are no news: then the part is one of what is left ahead.  Where nothing is, the
-    gang runs on for as long again as it overran its middle, at least `overrun_at_least`.
+    If the lower bound is before `now`, the part refers to the range still ahead. If nothing is ahead, the gang is
+    assumed to run on for as long as it overran its middle, at least `overrun_at_least`.
     """
     if ends.middle == math.inf:
         return math.inf
@@ -122,13 +122,13 @@ def end_of(ends: Estimate, now: float, part: float) -> float:
 
 
 def _before(ends: Estimate, now: float) -> float:
-    """The part of the ends that lies before `now`, spread evenly between the bounds and on beyond them."""
+    """The fraction of the ends before `now`, distributed evenly between the bounds and beyond them."""
     width = ends.high - ends.middle if now > ends.middle else ends.middle - ends.low
     return max(0.5 + 0.4 * (now - ends.middle) / width, 0.0) if width else 0.5
 
 
 def _told(starts: Vector, now: float) -> Estimate | None:
-    """The middle and the bounds of these starts; None where too many scenarios never came to one."""
+    """The middle and the bounds of these starts. None: too many scenarios have no start."""
     if np.count_nonzero(starts < math.inf) < COURSES - 1:
         return None
     waits = np.outer(_FACTORS, starts - now)

@@ -1,11 +1,11 @@
-"""What all scenarios of one forecast have in common: room, the gangs that wait in which shape, and those that run.
+"""The common input of all scenarios of one forecast: capacity, the shapes of waiting gangs, and the running gangs.
 
-Lives here: gangs that one answer serves, those that will never fit, how many members of each demand every node holds (kept up
-to date row by row), and what namespaces use against their ceilings. Never here: time (simulation), or a choice that binds.
+Lives here: gangs with the same answer, gangs that never fit, how many members of each demand every node holds (updated
+row by row), and the namespaces' usage against their ceilings. Never here: time (simulation), or a binding choice.
 
 Why not the planner for everything: a forecast seats a hundred gangs in a dozen scenarios. A plain gang (one demand,
-packed, no level required) fits exactly where enough of its members do, so counting answers for it, at a twentieth of the
-cost of a decision. Its seats are the planner's in kind: the snuggest host, else the roomiest ones.
+packed, no level required) fits exactly if enough of its members fit, so counting decides at a twentieth of the cost of
+a planner decision. Its seats resemble the planner's: the snuggest host, otherwise the roomiest ones.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,9 +30,9 @@ from scheduler.placement.reservation import leaves
 
 
 class Ceilings:
-    """Only namespaces that have a ceiling; the name "" stands for all others.
+    """Usage of the namespaces that have a ceiling. The name "" stands for all others.
 
-    A ceiling on a resource that no node has does not count: a gang that asks for that fits nowhere anyway.
+    A ceiling on a resource that no node has does not count, because a gang that requests it fits nowhere anyway.
     """
 
     def __init__(self, axis: ResourceAxis, usages: Mapping[str, Usage]) -> None:
@@ -50,20 +50,20 @@ class Ceilings:
         return other
 
     def of(self, namespace: str) -> str:
-        """The namespace, where it has a ceiling; else ""."""
+        """The namespace if it has a ceiling, otherwise ""."""
         return namespace if namespace in self._most else ""
 
     def put(self, namespace: str, uses: Matrix) -> None:
-        """This namespace uses so much more; float64[k, r]."""
+        """Add to the usage of this namespace.  uses: float64[k, r]."""
         if namespace in self._used:
             self._used[namespace] = self._used[namespace] + uses.sum(axis=0)
 
     def take(self, namespace: str, uses: Matrix) -> None:
-        """This namespace uses so much less; float64[k, r]."""
+        """Subtract from the usage of this namespace.  uses: float64[k, r]."""
         self.put(namespace, -uses)
 
     def is_passed(self, namespace: str, needs: Vector) -> bool:
-        """A quorum that needs so much, float64[r], would take the namespace above its ceiling."""
+        """A quorum with these needs, float64[r], would take the namespace above its ceiling."""
         if namespace not in self._most:
             return False
         above = self._used[namespace] + needs > self._most[namespace]
@@ -78,7 +78,7 @@ Rows = NDArray[np.int64]
 
 
 def is_plain(gang: Gang) -> bool:
-    """Counting alone tells whether this gang fits."""
+    """Counting alone decides whether this gang fits."""
     roles = [role for role in gang.roles if role.quorum or role.surplus]
     simple = len(roles) == 1 and not roles[0].surplus and not roles[0].demand.ports
     free = not (gang.required or gang.anchors or gang.barred)
@@ -88,7 +88,7 @@ def is_plain(gang: Gang) -> bool:
 class Demands:
     """The distinct demands of a queue, as a matrix.
 
-    wants: float64[d, r].  open: bool[d, n], where each may go, whatever room there is.
+    wants: float64[d, r].  open: bool[d, n], where each may go, regardless of free capacity.
     """
 
     def __init__(self, snapshot: Snapshot, demands: Sequence[Demand], masks: FeasibilityCache) -> None:
@@ -104,7 +104,7 @@ class Demands:
         self._unwanted: Final = np.where(self.wants > 0, 0.0, np.inf)[:, None, :]
 
     def count(self, free: Matrix, rows: Rows | slice = slice(None)) -> Counts:
-        """Counts[d, k]: how many members of each demand fit these rows.  free: float64[k, r], their room."""
+        """Counts[d, k]: how many members of each demand fit on these rows.  free: float64[k, r], their free capacity."""
         parts = free / self._divisor
         parts += self._unwanted
         out: Counts = np.minimum.reduce(parts, axis=2)
@@ -114,16 +114,16 @@ class Demands:
         return out
 
     def count_one(self, demand: int, free: Matrix, rows: Rows | slice = slice(None)) -> Counts:
-        """Counts[k]: as `count`, of one demand."""
+        """Counts[k]: like `count`, for one demand."""
         wants = enumerate(self.wants[demand].tolist())
         amounts = ((free[:, column], wanted) for column, wanted in wants if wanted)
         return held(np.full(len(free), MOST), amounts) * self.open[demand, rows]
 
 
 class ForecastCapacity:
-    """Room, and what it holds.
+    """Free capacity, and how many members fit in it.
 
-    free: float64[n, r].  units: Counts[d, n].  totals: of each demand, how many members all rows hold.
+    free: float64[n, r].  units: Counts[d, n].  totals: for each demand, how many members all rows hold.
     """
 
     def __init__(self, demands: Demands, free: Matrix, units: Counts | None = None) -> None:
@@ -134,8 +134,8 @@ class ForecastCapacity:
         self.totals: list[float] = self._totals.tolist()
 
     def put(self, rows: Rows, free: Matrix) -> None:
-        """These rows have this room now.  rows: int64[k], distinct; free: float64[k, r]."""
-        where = slice(row := int(rows[0]), row + 1) if len(rows) == 1 else rows  # a slice is found at once
+        """Set the free capacity of these rows.  rows: int64[k], distinct; free: float64[k, r]."""
+        where = slice(row := int(rows[0]), row + 1) if len(rows) == 1 else rows  # a slice is faster
         units = self.demands.count(free, where)
         self._totals += (units - self.units[:, where]).sum(axis=1)  # exact: these are whole numbers
         self.totals = self._totals.tolist()
@@ -144,7 +144,7 @@ class ForecastCapacity:
 
 
 def snug(units: Counts, members: int) -> tuple[Rows, Counts]:
-    """Rows and how many members sit on each: the tightest row that holds all, else the roomiest and a tight last one.
+    """Rows and their members: the tightest row that holds all, otherwise the roomiest rows and a tight last one.
 
     units: Counts[n], whose sum is at least `members`.
     """
@@ -162,7 +162,7 @@ def snug(units: Counts, members: int) -> tuple[Rows, Counts]:
 
 
 def merged(rows: Rows, uses: Matrix) -> tuple[Rows, Matrix]:
-    """The same pods, one entry a row."""
+    """The same pods, with one entry per row."""
     if len(rows) < 2:
         return rows, uses
     distinct, place = np.unique(rows, return_inverse=True)
@@ -174,9 +174,9 @@ def merged(rows: Rows, uses: Matrix) -> tuple[Rows, Matrix]:
 
 
 def growth(demands: Demands, demand: int, capacity: ForecastCapacity, rows: Rows, uses: Matrix) -> Vector:
-    """float64[k]: how many members of one demand fit in all, after each of these pods in turn has left.
+    """float64[k]: how many members of one demand fit in total after each of these pods in turn has ended.
 
-    Every row's room is summed up in the order of leaving, all rows at once.
+    The freed capacity of every row is summed up in the order of the ends, for all rows at once.
     """
     if not len(rows):
         return np.zeros(0)
@@ -198,10 +198,10 @@ def growth(demands: Demands, demand: int, capacity: ForecastCapacity, rows: Rows
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """All of a gang that decides about its placement.
+    """Everything of a gang that decides its placement.
 
-    needs: (number of the demand, members) of each role's quorum.  plain: counting tells whether it fits.
-    namespace: the one whose ceiling it may go above; "" where that has none.
+    needs: (number of the demand, members) of each role's quorum.  plain: counting decides whether it fits.
+    namespace: the namespace with the ceiling that applies; "" if none does.
     """
 
     gang: Gang
@@ -212,10 +212,10 @@ class Shape:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Runs:
-    """Somebody who uses room.
+    """A gang or pod that uses capacity.
 
-    expected: when it is expected to leave.  rows: int64[k], distinct.  uses: float64[k, r], what it uses there.
-    namespace: the one of whose use it is a part.
+    expected: when it is expected to end.  rows: int64[k], distinct.  uses: float64[k, r], what it uses there.
+    namespace: the namespace that its usage counts for.
     """
 
     expected: float
@@ -226,11 +226,11 @@ class Runs:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ForecastSetup:
-    """What all scenarios have in common.
+    """The common input of all scenarios.
 
-    running: the stays.  shape: of each waiting gang, its number among the shapes.  expected: float64[w], the seconds it
-    is expected to run.  queue: the places of those that can ever begin, ascending.
-    quorum: of each shape float64[r], what its quorum needs.  ceilings: what namespaces use now.
+    running: the stays.  shape: the index in `shapes` for each waiting gang.  expected: float64[w], the seconds that it
+    is expected to run.  queue: the places of gangs that can ever start, ascending.
+    quorum: float64[r] for each shape, the needs of its quorum.  ceilings: the usage of the namespaces now.
     """
 
     snapshot: Snapshot
@@ -258,10 +258,10 @@ def forecast_setup_of(
     masks: FeasibilityCache,
     usages: Mapping[str, Usage] | None = None,
 ) -> ForecastSetup:
-    """The stage of all scenarios.  Room that is promised to pods of others counts as used.
+    """Build the input of all scenarios.  Nominated capacity of other pods counts as used.
 
-    usages: by namespace, what it uses now, that of the stays included; one that is missing has no ceiling.
-    The planner is asked once for each shape that counting cannot tell about.
+    usages: the current usage by namespace, including the stays. A missing namespace has no ceiling.
+    The planner runs once for each shape that counting cannot decide.
     """
     bare = replace(snapshot, free=free_for(snapshot, -np.inf), nominations=())
     ceilings = Ceilings(bare.axis, usages or {})
@@ -311,7 +311,7 @@ def forecast_setup_of(
 def _never(
     emptied: Snapshot, demands: Demands, shapes: Sequence[Shape], policy: Policy, masks: FeasibilityCache
 ) -> frozenset[int]:
-    """The shapes that fit not even then."""
+    """The shapes that do not fit even after all known ends."""
     capacity = ForecastCapacity(demands, emptied.free)
 
     def fits(shape: Shape) -> bool:
@@ -327,7 +327,7 @@ def _never(
 def _passed(
     ceilings: Ceilings, stays: Sequence[Stay], shapes: Sequence[Shape], quorum: Sequence[Vector]
 ) -> frozenset[int]:
-    """The shapes that go above their namespace's ceiling even then."""
+    """The shapes that exceed their namespace's ceiling even after all known ends."""
     for stay in stays:
         if np.isfinite(stay.ends.middle):
             ceilings.take(stay.namespace, stay.uses)
@@ -336,9 +336,9 @@ def _passed(
 
 
 def holds(capacity: ForecastCapacity, shape: Shape) -> bool:
-    """Each role, as if it were alone."""
+    """The capacity holds each role on its own."""
     totals = capacity.totals
-    for demand, members in shape.needs:  # noqa: SIM110 - asked at every step: a generator takes longer
+    for demand, members in shape.needs:  # noqa: SIM110 - runs at every step, and a generator is slower
         if totals[demand] < members:
             return False
     return True

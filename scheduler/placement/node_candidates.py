@@ -1,6 +1,6 @@
-"""The nodes that a gang may have as batches of equal ones, and one seating problem over them: what is to be seated where.
+"""The candidate nodes of a gang, its members in batches of equal ones, and the seating problem over both.
 
-Lives here: batches, domains, the level that a gang asked for as numbers of places, and the members that have seats already.
+Lives here: batches, domains, the requested level as numbers of places, and the members that already have seats.
 Never here: a choice.
 """
 
@@ -22,7 +22,7 @@ from scheduler.placement.feasibility import clash
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Members that are interchangeable: one demand, the same nodes allowed (None: all that match)."""
+    """Interchangeable members: one demand, and the same allowed nodes (None: all that match)."""
 
     demand: Demand
     uids: tuple[Uid, ...]
@@ -30,7 +30,7 @@ class Batch:
 
 
 def batches(demand: Demand, uids: Sequence[Uid], allowed: Mapping[Uid, Mask] | None) -> list[Batch]:
-    """These members of one role, apart where they may not go to the same nodes; in the order given."""
+    """These members of one role, split by allowed nodes, in the given order."""
     if not allowed:
         return [Batch(demand, tuple(uids))] if uids else []
     groups: dict[bytes | None, list[Uid]] = {}
@@ -45,18 +45,18 @@ def batches(demand: Demand, uids: Sequence[Uid], allowed: Mapping[Uid, Mask] | N
 
 
 def device_columns(axis: ResourceAxis) -> list[int]:
-    """The columns of devices: extended resources, whose names have a domain (`nvidia.com/gpu`)."""
+    """The columns of devices: extended resources, which have a domain in their names (`nvidia.com/gpu`)."""
     return [column for column, name in enumerate(axis.names) if "/" in name]
 
 
 def total(codes: Codes, weights: Counts, groups: int) -> Counts:
-    """Counts[g]: the sum of the weights of each group's places; code -1 belongs to none."""
+    """Counts[g]: the sum of the weights of each group's places. Code -1 belongs to no group."""
     out: Counts = np.bincount(codes + 1, weights, groups + 1)[1:].astype(np.float64, copy=False)
     return out
 
 
 def counted(free: Matrix, axis_index: Mapping[str, int], demand: Demand) -> Counts:
-    """Counts[n]: how many members of this demand each row of free room holds; 0 for an unknown resource.
+    """Counts[n]: how many members of this demand each row of free capacity holds. 0 for an unknown resource.
 
     Amounts are whole numbers up to 2**53, for which the floor of a float64 quotient is exact.
     """
@@ -67,9 +67,9 @@ def counted(free: Matrix, axis_index: Mapping[str, int], demand: Demand) -> Coun
 
 
 def held(most: Counts, amounts: Iterable[tuple[Vector, float]]) -> Counts:
-    """The array `most`, lowered to how many members fit: amounts are of each resource what is free, and what one wants.
+    """The array `most`, lowered to how many members fit.  amounts: for each resource, the free amount and the request.
 
-    It is rounded once, for the floor of the least is the least of the floors.
+    It is rounded once, because the floor of the minimum is the minimum of the floors.
     """
     for free, wanted in amounts:
         np.minimum(most, free if wanted == 1 else free / wanted, out=most)
@@ -83,8 +83,8 @@ class NodeCandidates:
 
     The order: fewest free devices first, then the order of nodes.
     rows: int[m], the node of each place.  free: float64[r, m], all resources.  devices: float64[m], the free
-    devices of each, every kind in units of the node that has most.  asks: somebody wants devices.
-    units: for each batch Counts[m], 0 where it may not go.  coords: int[l, m], as Topology's.
+    devices of each, every kind in units of the node that has most.  asks: a member requests devices.
+    units: for each batch Counts[m], 0 where it may not go.  coords: int[l, m], as in Topology.
     requests: for each batch, its (column, amount) pairs.
     """
 
@@ -103,7 +103,7 @@ class NodeCandidates:
         return len(self.rows)
 
     def needed_devices(self, batch: int) -> float:
-        """What one member takes of `devices`."""
+        """How much of `devices` one member takes."""
         devices = device_columns(self.snapshot.axis)
         return sum(float(want / self.scale[c]) for c, want in self.requests[batch] if c in devices)
 
@@ -113,13 +113,13 @@ class NodeCandidates:
 
 
 def gather(snapshot: Snapshot, free: Matrix, members: Iterable[tuple[Batch, Mask]]) -> NodeCandidates:
-    """The pool of these batches, each with bool[n], where it may go whatever room there is.
+    """The pool of these batches, each with bool[n]: where it may go regardless of free capacity.
 
     free: float64[n, r].  Ties go to the fewest free devices, then by the order of nodes.
     """
     pairs = tuple(members)
     index = snapshot.axis.index
-    free = np.ascontiguousarray(free.T).T  # all below goes column by column
+    free = np.ascontiguousarray(free.T).T  # the code below works column by column
     known = {demand: counted(free, index, demand) for demand in {batch.demand for batch, _ in pairs}}
     everywhere = [known[batch.demand] * mask for batch, mask in pairs]
     rows = np.flatnonzero(anywhere(everywhere, len(free)))
@@ -147,14 +147,14 @@ def gather(snapshot: Snapshot, free: Matrix, members: Iterable[tuple[Batch, Mask
 
 
 def anywhere(counts: Iterable[Counts], places: int) -> Mask:
-    """bool[m]: some of these counts, each Counts[m], is not 0 there."""
+    """bool[m]: places where any of these counts, each Counts[m], is above 0."""
     return reduce(np.logical_or, (own > 0 for own in counts), np.zeros(places, dtype=bool))
 
 
 class Scratch:
-    """One trial: who sits where so far, and what room that leaves. It never changes its pool.
+    """One trial: the seats so far, and the capacity that they leave. It never changes its pool.
 
-    takes: for each batch Counts[m].  used: bool[m], nodes on which the gang sits, anchors among them.
+    takes: for each batch Counts[m].  used: bool[m], nodes with members of the gang, including anchors.
     """
 
     def __init__(self, pool: NodeCandidates, used: Mask) -> None:
@@ -171,7 +171,7 @@ class Scratch:
         """Counts[m]: how many more of this batch each node holds."""
         if batch in self._stale:
             self._settle()
-            most = self._pool.units[batch].copy()  # room only ever shrinks
+            most = self._pool.units[batch].copy()  # capacity only shrinks
             wants = self._pool.requests[batch]
             self._units[batch] = held(most, ((self._free[column], wanted) for column, wanted in wants))
             if batch in self._closed:
@@ -186,18 +186,18 @@ class Scratch:
         return left
 
     def _settle(self) -> None:
-        """Take what was seated off the free room: not before somebody asks, for after the last seat nobody does."""
+        """Subtract new seats from the free capacity. This is done on demand: after the last seat it is not needed."""
         for batch, take in self._owed:
             for column, wanted in self._pool.requests[batch]:
                 self._free[column] = self._free[column] - take * wanted
         self._owed.clear()
 
     def sat(self) -> Mask:
-        """bool[m]: places that somebody took in this trial."""
+        """bool[m]: places taken in this trial."""
         return anywhere(self.takes, len(self._pool))
 
     def put(self, batch: int, take: Counts) -> None:
-        """Seat take[m] members of this batch. The array is kept: nobody may write to it afterwards."""
+        """Seat take[m] members of this batch. The array is kept, so do not write to it afterward."""
         seated = take > 0
         self._owed.append((batch, take))
         self.used = self.used | seated
@@ -210,10 +210,10 @@ class Scratch:
 
 
 def around(pool: NodeCandidates, nodes: Iterable[int]) -> Codes:
-    """Codes[m]: how far each place is from the nearest of these nodes.
+    """Codes[m]: the distance of each place from the nearest of these nodes.
 
-    0 on such a node, 1 within its domain of the finest level that is wider than a host, and so on up; beyond
-    all common levels one more.  A level whose domains are single nodes is no further than the node itself.
+    0 on such a node, 1 within its domain of the finest level that is wider than a host, and so on upward. Beyond all
+    common levels it is one more. A level with single-node domains adds no distance.
     """
     topology = pool.snapshot.topology
     here = np.fromiter(nodes, dtype=np.int64)
@@ -231,13 +231,13 @@ def around(pool: NodeCandidates, nodes: Iterable[int]) -> Codes:
 class SeatingProblem:
     """Seat these batches of the pool.
 
-    quorum: how many leading batches are the quorum; the others are surplus.
-    level: the column that is packed into or spread over: the one the gang asked for or, where no node has its
-    label, the next coarser one that some node has.
-    codes: Codes[m], domains of that level, -1 for none; `domains` counts them.
-    have: Counts[d], members that sit in each already.
-    eligible: bool[d], the domains that a required spread has to be even over.
-    anchors: the nodes of members that sit already.
+    quorum: how many leading batches are the quorum. The others are surplus.
+    level: the column to pack into or spread over: the requested level or, if no node has its label, the next coarser
+    level with a label on some node.
+    codes: Codes[m], domains of that level, -1 for none.  domains: their number.
+    have: Counts[d], members already seated in each domain.
+    eligible: bool[d], the domains that a required spread must be even over.
+    anchors: the nodes of members that are already seated.
     """
 
     pool: NodeCandidates
@@ -264,7 +264,7 @@ class SeatingProblem:
 
     @cached_property
     def sums(self) -> dict[int, int]:
-        """By column, what the whole quorum needs."""
+        """By column, the needs of the whole quorum."""
         out: dict[int, int] = {}
         for own, need in zip(self.pool.requests, self.needs, strict=False):
             for column, wanted in own:
@@ -273,23 +273,23 @@ class SeatingProblem:
 
     @cached_property
     def distance(self) -> Codes:
-        """Codes[m]: from the anchors; 0 everywhere when there are none."""
+        """Codes[m]: the distance from the anchors, or 0 everywhere if the gang has none."""
         return around(self.pool, self.anchors) if self.anchors else np.zeros(len(self.pool), dtype=np.int64)
 
     @cached_property
     def slack(self) -> Counts:
-        """float64[m]: how often each place could hold the quorum, were its batches alone there, summed: least is tightest."""
+        """float64[m]: how often each place could hold each batch of the quorum on its own, summed. Least is tightest."""
         held_by = zip(self.pool.units, self.needs, strict=False)
         return sum((units / need for units, need in held_by), np.zeros(len(self.pool)))
 
     def scratch(self) -> Scratch:
-        """A fresh trial, in which nobody sits but the anchors."""
-        nobody = np.zeros(len(self.pool), dtype=bool)
-        return Scratch(self.pool, np.isin(self.pool.rows, self.anchors) if self.anchors else nobody)
+        """A fresh trial without seats, except for the anchors."""
+        none = np.zeros(len(self.pool), dtype=bool)
+        return Scratch(self.pool, np.isin(self.pool.rows, self.anchors) if self.anchors else none)
 
 
 def effective(snapshot: Snapshot, level: int) -> int | None:
-    """The level itself or, where no node has its label, the next coarser one that some node has."""
+    """The level itself or, if no node has its label, the next coarser level with a label on some node."""
     known = snapshot.topology.known
     return next((up for up in range(level, len(known)) if known[up]), None)
 
@@ -304,19 +304,19 @@ def task_of(
 ) -> SeatingProblem:
     """The task of seating this gang in this pool.
 
-    eligible: bool[n], nodes that could hold a member were they empty.
+    eligible: bool[n], nodes that could hold a member if they were empty.
     """
     asked = snapshot.topology.level(gang.level) or 0
     level = effective(snapshot, asked)
     if level is not None:
         everywhere, domains = snapshot.topology.columns[level], pool.domains(level)
-    elif gang.strategy is Strategy.SPREAD:  # no domains to be even over: over single nodes, then
+    elif gang.strategy is Strategy.SPREAD:  # without domains, spread over single nodes
         everywhere, domains = np.arange(len(snapshot.names)), len(snapshot.names)
     else:
         everywhere, domains = np.full(len(snapshot.names), NOWHERE, dtype=np.int64), 0
     here = everywhere[list(anchors)] if anchors else everywhere[:0]
     might = np.zeros(domains + 1, dtype=bool)
-    might[everywhere[eligible]] = True  # nodes without a domain, -1, mark the last entry
+    might[everywhere[eligible]] = True  # nodes without a domain (-1) mark the last entry
     return SeatingProblem(
         pool=pool,
         quorum=quorum,

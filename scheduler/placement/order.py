@@ -1,8 +1,8 @@
-"""Whose turn it is among the gangs that wait: one sort key a gang, smaller first.
+"""The order of the waiting gangs: one sort key per gang, smaller first.
 
 Lives here: the order, as a table of policies.
-Never here: who is in the queue (the ledger's), what a gang may do out of turn (reservation).
-Why a key and not a comparison: ten thousand gangs are sorted in a pass, and a tuple is compared without us.
+Never here: which gangs are in the queue (the ledger), what a gang may do out of turn (reservation).
+Why a key and not a comparison: a pass sorts 10,000 gangs, and tuples compare without a call into this code.
 """
 
 import math
@@ -14,26 +14,24 @@ from scheduler.model.queueing import Order, Usage, Waiting
 from scheduler.model.workload import GangKey
 
 Turn: TypeAlias = tuple[bool, int, bool, float, float, GangKey]
-"""Partly bound before others, then higher priority, aged before others, what the order looks at, and two ties: arrival,
-key.
+"""Partly bound first, then higher priority, aged first, the measure of the order, and two tie-breakers: arrival and key.
 
-Creation times have whole seconds, so the key decides within one: every reader of the cluster sees one order.
+Creation times are whole seconds, so the key decides within one. Every reader of the cluster sees the same order.
 """
 
 Service: TypeAlias = tuple[int, float]
-"""The band of what a gang has had, and its birth: by both it goes before others, or after them (`goes_first`)."""
+"""The band of a gang's attained service, and its birth. Both decide which gangs it ranks ahead of (`goes_first`)."""
 
 LAST_BAND: Final = 2
-"""The last band of service has no end. More bands only make long jobs take turns with each other, and of two of one
-length both then end later than the first need. Large gangs, which go through bands fastest, are hit hardest: without a
-last band they wait longer than in strict order (virtual clusters of Philly, see bench.queue). Tiresias has two in
-all."""
+"""The last band of service has no upper bound. More bands only make long jobs take turns with each other, so that two of
+equal length both end later than the first could. Large gangs pass through bands fastest and suffer most: without a last
+band they wait longer than in strict order (virtual clusters of Philly, see bench.queue). Tiresias has two in total."""
 
 
 def band(attained: float, quantum: float) -> int:
-    """The band of service that so many device-seconds lie in: 0 below `quantum`, 1 below 3 × it, else the LAST_BAND.
+    """The band for these device-seconds of service: 0 below `quantum`, 1 below 3 × `quantum`, otherwise LAST_BAND.
 
-    Each is twice as wide as the one before, and equals in service take their turns by age: the discretised
+    Each band is twice as wide as the one before, and gangs in one band take turns by age. This is the discretized
     two-dimensional least attained service of Tiresias (Gu et al., NSDI 2019, section 3.3).
     quantum: device-seconds, above 0.
     """
@@ -41,25 +39,25 @@ def band(attained: float, quantum: float) -> int:
 
 
 def begins_at(number: int, quantum: float) -> float:
-    """The device-seconds from which on a gang is in this band.  quantum: as for `band`."""
+    """The device-seconds at which this band begins.  quantum: as for `band`."""
     return quantum * (2.0**number - 1)
 
 
 def goes_first(own: Service, other: Service) -> bool:
-    """The first may have the room of the second, by service: it is of a lower band, or both are of the last and it is
+    """By service, the first may have the capacity of the second: its band is lower, or both are in the last and it is
     older.
 
-    In the last band nobody's service grows out of it, so without the right of the older one a large gang would never
-    find its room together again once it gave it up.
+    No service grows beyond the last band. So without this rule for older gangs, a large gang that was once preempted
+    would never get enough capacity again.
     """
     return own[0] < other[0] or (own[0] == other[0] == LAST_BAND and own[1] < other[1])
 
 
 def dominant_share(usage: Usage, capacity: Mapping[str, float]) -> float:
-    """The largest part that a namespace uses of any resource, divided by its weight; 0 where it uses nothing.
+    """The largest share that a namespace uses of any resource, divided by its weight. 0 if it uses nothing.
 
-    capacity: what the cluster has, by resource, in the units of `usage.used`; a resource that it does not name
-    or has nothing of does not count.  Weighted dominant resource fairness (Ghodsi et al., NSDI 2011, section 4.3).
+    capacity: the cluster's total by resource, in the units of `usage.used`. A resource with no capacity does not count.
+    Weighted dominant resource fairness (Ghodsi et al., NSDI 2011, section 4.3).
     """
     parts = (used / capacity[name] for name, used in usage.used.items() if capacity.get(name, 0.0) > 0)
     share = max(parts, default=0.0)
@@ -78,15 +76,15 @@ _MEASURE: Final[Mapping[Order, Callable[[Waiting, Policy, float], float]]] = {
     Order.SHORTEST: lambda waiting, policy, _dominant: _runtime(waiting, policy),
     Order.FAIR: lambda _waiting, _policy, dominant: dominant,
 }
-"""What each order looks at among gangs of one priority, smaller first; arrival decides between equals."""
+"""The measure of each order among gangs of one priority, smaller first. Arrival decides between equals."""
 
 
 def ages_at(waiting: Waiting, policy: Policy) -> float:
-    """When this gang has waited long enough to go before all younger ones of its priority.
+    """When this gang has waited long enough to rank ahead of all younger gangs of its priority.
 
-    It counts from when the gang began to wait this time: what it ran before it was suspended is no wait.  With the
-    order `shortest` a wait is long by the runtime that it is for, as bounded slowdown has it (Feitelson et al., JSSPP
-    1997): a queue that is longer than `age_limit` would otherwise be in order of arrival, whatever its order is called.
+    The wait counts from when the gang last began to wait, so a run before a suspension is not part of it. With the order
+    `shortest`, the wait is measured relative to the runtime, like bounded slowdown (Feitelson et al., JSSPP 1997).
+    Otherwise a queue longer than `age_limit` would be in order of arrival, whatever the configured order.
     """
     patience = policy.age_limit
     if policy.order is Order.SHORTEST:
@@ -97,10 +95,9 @@ def ages_at(waiting: Waiting, policy: Policy) -> float:
 def turn(waiting: Waiting, policy: Policy, now: float, dominant: float) -> Turn:
     """The sort key of this gang, smaller first.
 
-    dominant: the weighted dominant share of its namespace (`dominant_share`); 0 where the order does not use it.
-    A gang that has waited for its `patience` goes by arrival, before all younger ones of its priority: so
-    the gangs of its priority that can still go before it are those that have waited even longer, and no order
-    lets anybody starve.
+    dominant: the weighted dominant share of its namespace (`dominant_share`), or 0 if the order does not use it.
+    A gang that has waited until `ages_at` ranks by arrival, ahead of all younger gangs of its priority. So only gangs
+    of its priority that have waited even longer can pass it, and no gang starves in any order.
     """
     aged = now >= ages_at(waiting, policy)
     measure = 0.0 if aged else _MEASURE[policy.order](waiting, policy, dominant)
@@ -110,6 +107,6 @@ def turn(waiting: Waiting, policy: Policy, now: float, dominant: float) -> Turn:
 
 
 def shifted(turn: Turn, dominant: float) -> Turn:
-    """The sort key, of the order `fair`, that a gang has when its namespace has this share instead of another."""
+    """The sort key in the order `fair` after the share of the gang's namespace changed to `dominant`."""
     first, priority, young, _, since, key = turn
     return (first, priority, young, dominant, since, key) if young else turn

@@ -1,8 +1,8 @@
-"""A gang close together: in one domain where one holds it, else in as few as possible.
+"""Seats a gang close together: in one domain if one holds it, otherwise in as few as possible.
 
-Why all domains at once: `fill` seats the gang in every domain of a level by one sort, and the best of those
-that hold it whole is kept.  Members of one demand seated so fit whenever they can fit at all; of several
-demands the largest goes first, and when that fails in every domain, other orders are tried.
+Why all domains at once: `fill` seats the gang in every domain of a level with one sort, and the best domain that holds
+the whole gang is kept. Members of one demand fit this way whenever they can fit at all. Of several demands the largest
+goes first. If that fails in every domain, other orders are tried.
 Never here: the choice of nodes by alignment (cosine), the surplus (seating).
 """
 
@@ -22,17 +22,17 @@ from scheduler.placement.node_candidates import Scratch, SeatingProblem, total
 from scheduler.placement.scoring import of_domain, snug
 
 _NEARLY: Final = 1 - 1e-9
-"""Sums over many nodes may lie above 2**53 and be rounded; a quick no must not hang on the last digit."""
+"""Sums over many nodes may exceed 2**53 and be rounded. An early rejection must not depend on the last digit."""
 
 _FEW: Final = 3
-"""Batches whose every order is tried at the very last: six orders. Gangs seldom have more roles."""
+"""The most batches for which all orders are tried as a last resort: six orders. Few gangs have more roles."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """Where to try: inside one `coarse` group, in as few `fine` domains as possible. Codes[m] both.
+    """Where to try: inside one `coarse` group, in as few `fine` domains as possible. Both are Codes[m].
 
-    hosts: every place is a group of its own.  lone: no two places share a fine domain.
+    hosts: every place is its own group.  lone: no two places share a fine domain.
     """
 
     fine: Codes
@@ -60,30 +60,30 @@ def one_domain(task: SeatingProblem) -> Attempt:
 
 
 def one_host(places: Codes) -> Attempt:
-    """On one place. Codes[m]: each place's own number, -1 where the gang must not go."""
+    """On one place. Codes[m]: each place's own number, or -1 if the gang must not go there."""
     return Attempt(places, len(places), places, len(places), hosts=True, lone=True)
 
 
 def everywhere(task: SeatingProblem) -> Attempt:
-    """In as few domains as possible, wherever they are; nodes without the label count as one more, the last."""
+    """In as few domains as possible, anywhere. Nodes without the label count as one more domain, the last."""
     inside = task.codes >= 0
     fine = np.where(inside, task.codes, task.domains)
     return Attempt(fine, task.domains + 1, np.zeros_like(task.codes), 1)
 
 
 def attempts(task: SeatingProblem) -> Iterator[Attempt]:
-    """One host, one domain, one of each coarser level, all domains, and last also nodes without the label.
+    """One host, one domain, one domain of each coarser level, all domains, and last also nodes without the label.
 
-    Newcomers of a gang that sits already go straight to the nearest room.
+    New members of a seated gang go straight to the nearest free capacity.
     """
     inside = task.codes >= 0
     on_one_host = task.strategy is Strategy.PACK and not task.anchors
     if task.required or not task.anchors:
         if on_one_host:
             yield one_host(np.where(inside, np.arange(len(inside)), -1))
-        if task.strategy is not Strategy.PACK and sum(task.needs) == 1:  # alone, it is in one domain anywhere
-            labelled = np.where(inside, 0, -1)
-            yield Attempt(labelled, 1, labelled, 1)
+        if task.strategy is not Strategy.PACK and sum(task.needs) == 1:  # one member is in one domain anyway
+            labeled = np.where(inside, 0, -1)
+            yield Attempt(labeled, 1, labeled, 1)
         yield one_domain(task)
     if task.required:
         return
@@ -99,7 +99,7 @@ def attempts(task: SeatingProblem) -> Iterator[Attempt]:
 
 
 def orders(task: SeatingProblem) -> list[tuple[int, ...]]:
-    """Orders to seat the batches of the quorum in: by size of the demand, by scarcity of room, by choice."""
+    """The orders in which to seat the batches of the quorum: by size of the demand, by scarcity, by choice of nodes."""
     pool, quorum = task.pool, range(task.quorum)
     if task.quorum == 1:
         return [(0,)]
@@ -116,7 +116,7 @@ def orders(task: SeatingProblem) -> list[tuple[int, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What came of one attempt: seated[b, g] members of each batch in each coarse group."""
+    """The result of one attempt: seated[b, g] members of each batch in each coarse group."""
 
     attempt: Attempt
     scratch: Scratch
@@ -124,7 +124,7 @@ class Trial:
 
 
 def promising(task: SeatingProblem, attempt: Attempt) -> Mask:
-    """bool[g]: the groups that have room for each batch, were it alone, and for the sum of all; no other holds them."""
+    """bool[g]: the groups that hold each batch on its own, and the sum of all. No other group can hold the quorum."""
     whole = np.ones(attempt.coarses, dtype=bool)
     for units, need in zip(task.pool.units, task.needs, strict=False):
         whole &= attempt.sums(units) >= need
@@ -144,10 +144,10 @@ def tried(
     *,
     tightest: bool = False,
 ) -> Trial:
-    """Seat the quorum inside every coarse group at once, in each as far as it goes.
+    """Seat the quorum inside every coarse group at once, in each as far as possible.
 
-    groups: bool[g], the only ones to try, and only as long as everybody finds room there.
-    tightest: fill nodes from the tightest on, not from the roomiest; more hosts, but other remainders.
+    groups: bool[g], the only groups to try. A group is dropped as soon as a batch does not fit.
+    tightest: fill the tightest nodes first instead of the roomiest, which takes more hosts but leaves other remainders.
     """
     scratch = task.scratch()
     alive = np.ones(attempt.coarses, dtype=bool) if groups is None else groups
@@ -156,11 +156,11 @@ def tried(
     for batch in order:
         units, need = scratch.units(batch), float(task.needs[batch])
         quota = shares.of(units, np.where(alive, need, 0.0))
-        if attempt.lone:  # a domain's only place takes what it can
+        if attempt.lone:  # a domain's only place takes as many as fit
             take = np.minimum(units, np.append(quota, 0.0)[attempt.fine])
         elif tightest:
             take = fill(units, attempt.fine, quota, np.minimum(units, TIERS - 1).astype(np.int64))
-        else:  # nodes that are used already come first
+        else:  # nodes that are already used come first
             take = fill(units, attempt.fine, quota, np.where(scratch.used, 0, 1))
         scratch.put(batch, take)
         shares.taken(take)
@@ -171,7 +171,7 @@ def tried(
 
 
 class _Shares:
-    """How many of a batch each fine domain gets: those with members first, then the roomiest."""
+    """How many of a batch each fine domain gets: domains with members first, then the roomiest."""
 
     def __init__(self, task: SeatingProblem, attempt: Attempt) -> None:
         self._attempt: Final = attempt
@@ -183,20 +183,20 @@ class _Shares:
         self._tier: Final = _tiers(task, attempt)
 
     def of(self, units: Counts, quota: Counts) -> Counts:
-        """Counts[f], where quota is Counts[g]: the same where both are one."""
+        """Counts[f], from the quota Counts[g]. Both are the same if `fine` is `coarse`."""
         if self._attempt.single:
             return quota
         room = total(self._attempt.fine, units, self._attempt.fines)
         return fill(room, self._parent, quota, self._tier)
 
     def taken(self, take: Counts) -> None:
-        """So many sit down on each place."""
+        """Record how many members each place takes."""
         if not self._attempt.single:
             self._tier[self._attempt.fine[take > 0]] = 0
 
 
 def _tiers(task: SeatingProblem, attempt: Attempt) -> Codes:
-    """Codes[f]: which fine domains to use first: the nearest to the anchors, those without the label last."""
+    """Codes[f]: which fine domains to use first: the nearest to the anchors first, nodes without the label last."""
     last = len(task.pool.coords) + 2
     out = np.full(attempt.fines, last - 1, dtype=np.int64)
     if task.anchors:
@@ -208,11 +208,11 @@ def _tiers(task: SeatingProblem, attempt: Attempt) -> Codes:
 
 
 def best(task: SeatingProblem, trial: Trial) -> int | None:
-    """The coarse group to take, of those that hold the whole quorum; None when none does.
+    """The coarse group to take among those that hold the whole quorum. None: no group does.
 
-    Of single hosts the snuggest, then the one in the tightest domain.  Of single domains the tightest, then the
-    one where fewest hosts are taken.  Of wider groups the one where fewest domains are spanned, then fewest
-    hosts, then the tightest.  Ties go to the first.
+    Of single hosts: the snuggest, then the one in the tightest domain. Of single domains: the tightest, then the one
+    with the fewest hosts used. Of wider groups: the fewest domains, then the fewest hosts, then the tightest. Ties go
+    to the first.
     """
     attempt = trial.attempt
     keys: Sequence[NDArray[np.float64]]
@@ -232,14 +232,14 @@ def best(task: SeatingProblem, trial: Trial) -> int | None:
 
 
 def _spans(attempt: Attempt, sat: NDArray[np.bool_]) -> Counts:
-    """Counts[g]: how many fine domains are used in each coarse group, each counted in one group alone."""
+    """Counts[g]: how many fine domains each coarse group uses. Each domain counts in one group only."""
     lies_in = np.full(attempt.fines, -1, dtype=np.int64)
     lies_in[attempt.fine[sat]] = attempt.coarse[sat]
     return total(lies_in, np.ones(attempt.fines), attempt.coarses)
 
 
 def pack(task: SeatingProblem) -> Scratch | None:
-    """Seats for the whole quorum, close together; None when there are none."""
+    """Seats for the whole quorum, close together. None: it does not fit."""
     for attempt in attempts(task):
         groups = promising(task, attempt)
         found = _first(task, attempt, groups, product(orders(task), (False,))) if groups.any() else None
@@ -249,7 +249,7 @@ def pack(task: SeatingProblem) -> Scratch | None:
 
 
 def last_resort(task: SeatingProblem) -> Scratch | None:
-    """Seats of several demands that the promising orders missed: every order of a few, filled both ways."""
+    """Seats for several demands that the promising orders missed: all orders of a few batches, filled both ways."""
     attempt = one_domain(task) if task.required else everywhere(task)
     if not 1 < task.quorum <= _FEW:
         return None
@@ -261,9 +261,9 @@ def last_resort(task: SeatingProblem) -> Scratch | None:
 def _first(
     task: SeatingProblem, attempt: Attempt, groups: Mask, ways: Iterable[tuple[tuple[int, ...], bool]]
 ) -> Scratch | None:
-    """The seats of the first way (an order, and `tightest`) that seats the quorum inside one of these groups.
+    """The seats of the first way (an order, and `tightest`) that fits the quorum inside one of these groups.
 
-    Only what sits in the best group is kept; by alignment where the gang asks for it.
+    Only the seats in the best group are kept, realigned if the gang's strategy is cosine.
     """
     for order, tightest in ways:
         trial = tried(task, attempt, order, groups, tightest=tightest)

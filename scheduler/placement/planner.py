@@ -1,7 +1,7 @@
-"""The one door: where does this gang go, which nodes suit this pod, does this demand fit this node.
+"""The entry point of the planner: where does this gang go, which nodes suit this pod, how near is a fit.
 
-Lives here: the order of the questions, and the answer to each.
-Never here: a memory.  A caller may keep a `FeasibilityCache` and pass it in; it changes no answer.
+Lives here: the order of the checks, and the answer to each.
+Never here: state.  A caller may keep a `FeasibilityCache` and pass it in, which changes no answer.
 """
 
 from collections.abc import Mapping
@@ -37,9 +37,9 @@ _LEVEL_FIELD: Final = "gangwright.io/level"
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """A cluster to try in: the one that is, or the same without anybody in it.
+    """A cluster to plan in: the real one, or the same without any pods.
 
-    free: float64[n, r].  anchors: nodes of members that sit already.
+    free: float64[n, r].  anchors: nodes of members that are already seated.
     """
 
     snapshot: Snapshot
@@ -50,14 +50,14 @@ class Ground:
     anchors: tuple[int, ...]
 
     def obstacles(self, batch: Batch) -> dict[str, Mask]:
-        """By kind bool[n]: the nodes that this batch must not be given, whatever room they have."""
+        """By kind bool[n]: the nodes that are excluded for this batch, regardless of free capacity."""
         found = dict(self.masks.of(self.snapshot, batch.demand).obstacles)
         if self.empty:
             found.pop(CORDON, None)
         return found | self._of_gang(batch)
 
     def _of_gang(self, batch: Batch) -> dict[str, Mask]:
-        """By kind bool[n]: what is in the way of these members, but not of everybody with their demand."""
+        """By kind bool[n]: the nodes that are excluded for these members, but not for every pod of their demand."""
         found = {}
         if self.gang.barred and not self.empty:
             found["excluded"] = self.snapshot.named(self.gang.barred)
@@ -71,7 +71,7 @@ class Ground:
         return found
 
     def _in_level(self) -> Mask:
-        """bool[n]: in a domain of the required level, in one of those that sit already where somebody does."""
+        """bool[n]: nodes in a domain of the required level. With seated members, only their domains count."""
         codes = self.snapshot.topology.columns[self.snapshot.topology.level(self.gang.level) or 0]
         core = np.unique(codes[list(self.anchors)]) if self.anchors else codes[:0]
         core = core[core != NOWHERE]
@@ -80,7 +80,7 @@ class Ground:
         return inside
 
     def open_to(self, batch: Batch) -> Mask:
-        """bool[n]: no obstacle."""
+        """bool[n]: nodes without an obstacle."""
         where = self.masks.of(self.snapshot, batch.demand)
         out = where.matches if self.empty else where.open
         for mask in self._of_gang(batch).values():
@@ -88,7 +88,7 @@ class Ground:
         return out
 
     def eligible(self, members: list[Batch]) -> Mask:
-        """bool[n]: could hold a member, were it empty: what a required spread has to be even over."""
+        """bool[n]: nodes that could hold a member if empty. A required spread must be even over them."""
         out = np.zeros(len(self.snapshot.names), dtype=bool)
         if self.gang.strategy is not Strategy.SPREAD or not self.gang.required:
             return out
@@ -100,19 +100,19 @@ class Ground:
         return out
 
     def task(self, quorum: list[Batch], surplus: list[Batch]) -> SeatingProblem:
-        """Everybody who asks for a seat, before this ground."""
+        """The problem of seating these batches in this cluster."""
         members = [*quorum, *surplus]
         pool = gather(self.snapshot, self.free, [(batch, self.open_to(batch)) for batch in members])
         return task_of(self.snapshot, self.gang, pool, len(quorum), self.eligible(members), self.anchors)
 
 
 def batches_of_quorum(gang: Gang, allowed: Mapping[Uid, Mask] | None) -> list[Batch]:
-    """The members that sit all together or not at all."""
+    """The members of the quorum, which are seated all together or not at all."""
     return [batch for role in gang.roles for batch in batches(role.demand, role.quorum, allowed)]
 
 
 def as_is(snapshot: Snapshot, gang: Gang, masks: FeasibilityCache) -> Ground:
-    """The cluster that is."""
+    """The real cluster."""
     anchors = tuple(snapshot.index[name] for name in gang.anchors if name in snapshot.index)
     return Ground(snapshot, gang, masks, False, feasibility.free_for(snapshot, gang.priority), anchors)
 
@@ -124,10 +124,10 @@ def decide(
     allowed: Mapping[Uid, Mask] | None = None,
     masks: FeasibilityCache | None = None,
 ) -> Decision:
-    """Seats for the whole quorum together and then for the surplus, or why there are none.
+    """Seats for the whole quorum and then for the surplus, or the reason why none were found.
 
-    allowed: by member bool[n], the only nodes that it may be given; members not named may go anywhere.
-    masks: what an earlier call on the same ledger's snapshots remembered.
+    allowed: by member bool[n], the only nodes that it may get. Members not listed may go anywhere.
+    masks: the cache of earlier calls with snapshots of the same ledger.
     The same arguments give the same decision.
     """
     masks = masks or FeasibilityCache()
@@ -160,11 +160,9 @@ def nearest(
     allowed: Mapping[Uid, Mask] | None = None,
     masks: FeasibilityCache | None = None,
 ) -> tuple[Shortfall, ...]:
-    """Of every level that nodes are labelled with, finest first: the domain in which most of the quorum could sit, and
-    how many.
+    """For each level with labeled nodes, finest first: the domain that fits most of the quorum, and how many members.
 
-    Left out are levels of which one domain could hold the whole quorum. A gang that is spread looks for no domain:
-    nothing is told.
+    Levels with a domain that fits the whole quorum are left out. The result is empty for a gang that is spread.
     """
     quorum = batches_of_quorum(gang, allowed)
     if gang.strategy is Strategy.SPREAD or not quorum or _unknown_level(snapshot, gang, policy) is not None:
@@ -207,7 +205,7 @@ def _refusal(reason: Reason, ground: Ground, task: SeatingProblem) -> Wait:
 
 
 def _wait(ground: Ground, task: SeatingProblem) -> Wait:
-    """Why no member could be seated; the empty cluster is asked first, for then waiting is in vain."""
+    """Why the quorum could not be seated. The empty cluster is checked first: if it does not fit there, waiting is futile."""
     snapshot, gang, masks = ground.snapshot, ground.gang, ground.masks
     easier = Strategy.SPREAD if gang.strategy is Strategy.SPREAD else Strategy.PACK
     quorum = batches_of_quorum(gang, None)
@@ -234,7 +232,7 @@ def _place(task: SeatingProblem, scratch: Scratch, masks: FeasibilityCache) -> P
 
 
 def _in_line(pool: NodeCandidates, take: NDArray[np.float64]) -> list[str]:
-    """One node name a seat, neighbours next to each other, so that neighbouring members become neighbours."""
+    """One node name per seat, with nearby nodes next to each other, so that adjacent members are placed close together."""
     places = np.flatnonzero(take)
     line = places[np.lexsort([pool.rows[places], *pool.coords[:, places]])]
     names = pool.snapshot.names
@@ -246,8 +244,8 @@ def rank(
 ) -> tuple[Mask, NDArray[np.float64]]:
     """For a gang of one: bool[n], the candidates that can hold it now, and a score 0 … 1 for each of them.
 
-    The best has 1, the others are spread evenly below by the gang's strategy; nodes that cannot hold it have 0.
-    Of a larger gang the first member is looked at.  A level nobody configured leaves no candidate.
+    The best has 1, and the others are distributed evenly below by the gang's strategy. Nodes that cannot hold it have 0.
+    For a larger gang, the first member is used. A level that is not configured leaves no candidate.
     """
     fits = np.zeros(len(snapshot.names), dtype=bool)
     demand = next((role.demand for role in gang.roles if role.quorum or role.surplus), None)

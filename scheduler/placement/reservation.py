@@ -1,13 +1,13 @@
-"""Room kept in time for the first gang that waits, so that nobody who starts past it delays it.
+"""Capacity reserved in time for the first waiting gang, so that no gang that starts past it delays it.
 
-Lives here: EASY backfilling (Lifka, JSSPP 1995; Mu'alem and Feitelson, IEEE TPDS 2001) for gangs that lie on nodes:
-the earliest time at which those who leave until then make room for the whole quorum, and what is left beside.
+Lives here: EASY backfilling (Lifka, JSSPP 1995; Mu'alem and Feitelson, IEEE TPDS 2001) for gangs on nodes: the earliest
+time at which the ends until then free enough for the whole quorum, and what is left beside it.
 Never here: the order of the queue (order), a choice of node (planner).
 
-Which estimate: the middle.  With the pessimistic one the head would be promised a late start and be overtaken by
-more and longer gangs than it need be; with the optimistic one nobody could start beside it.  Whoever has run past
-its middle is taken to run on for as long again as it overran, at least OVERRUN_AT_LEAST: so a reservation that lies in
-the past never comes up, and one gang that lies about its runtime moves the head by no more than it overruns itself.
+Which estimate: the middle. With the pessimistic one, the head would get a late start and more and longer gangs would
+overtake it than necessary. With the optimistic one, no gang could start beside it. A gang that has run past its middle
+is assumed to run on for as long as it overran, at least OVERRUN_AT_LEAST. So a reservation is never in the past, and a
+gang with a wrong runtime delays the head by no more than its own overrun.
 """
 
 from bisect import bisect_left
@@ -29,9 +29,9 @@ from scheduler.placement.node_candidates import counted, total
 
 
 def expected_ends(middles: Vector, now: float, least: Vector | float = OVERRUN_AT_LEAST) -> Vector:
-    """float64[k], the same times; those that have passed as far behind `now` as they lie before it.
+    """float64[k]: the same times, with past times mirrored to lie as far after `now` as they were before it.
 
-    least: float64[k] or one for all, the seconds that they lie behind it at the least, see `overrun_at_least`.
+    least: float64[k] or one for all, the minimum seconds after `now` for those, see `overrun_at_least`.
     """
     late = now + np.maximum(now - middles, least)
     out: Vector = np.where(middles > now, middles, late)
@@ -39,14 +39,14 @@ def expected_ends(middles: Vector, now: float, least: Vector | float = OVERRUN_A
 
 
 def at_the_latest(ends: Vector, stays: Sequence[Stay], now: float) -> Vector:
-    """float64[…, k], the same times; none after the one at which its gang is ended, where that is still to come."""
+    """float64[…, k]: the same times, capped at the time when the gang reaches its limit, if that is in the future."""
     latest = np.array([stay.latest for stay in stays], dtype=np.float64)
     out: Vector = np.where(latest > now, np.minimum(ends, latest), ends)
     return out
 
 
 def overrun_at_least(ends: Estimate) -> float:
-    """Seconds that who has run past this estimate goes on at the least: no more than the estimate was uncertain by.
+    """The minimum seconds that a gang runs on after this estimate: no more than the width of the estimate.
 
     A gang of two seconds that takes three is not expected to take a minute.
     """
@@ -55,12 +55,12 @@ def overrun_at_least(ends: Estimate) -> float:
 
 
 def leaves(waiting: Waiting, policy: Policy, now: float) -> float:
-    """When this gang would leave if it began now: by the middle of its estimate, or by the default runtime."""
+    """When this gang would end if it started now: by the middle of its estimate, or by the default runtime."""
     return now + (policy.default_runtime if waiting.runs is None else waiting.runs.middle)
 
 
 def uses_of(snapshot: Snapshot, gang: Gang, place: Place) -> tuple[NDArray[np.int64], Matrix]:
-    """Rows int64[k] and uses float64[k, r] of the seats of a placement, as a Stay has them."""
+    """Rows int64[k] and uses float64[k, r] of the seats of a placement, in the form of a Stay."""
     rows: list[int] = []
     uses: list[Vector] = []
     for role in gang.roles:
@@ -72,7 +72,7 @@ def uses_of(snapshot: Snapshot, gang: Gang, place: Place) -> tuple[NDArray[np.in
 
 
 def seated(snapshot: Snapshot, gang: Gang, place: Place) -> Snapshot:
-    """The picture once the gang has these seats."""
+    """The snapshot after the gang takes these seats."""
     rows, uses = uses_of(snapshot, gang, place)
     return snapshot.freed((rows, -uses))
 
@@ -85,9 +85,9 @@ def seats_of(snapshot: Snapshot, gang: Gang, place: Place) -> Matrix:
 
 
 def could_hold(snapshot: Snapshot, free: Matrix, gang: Gang, masks: FeasibilityCache) -> bool:
-    """A cheap question before a dear one: False means that the planner would find no seats for the quorum in this room.
+    """A cheap check before an expensive one. False: the planner would find no seats for the quorum in this capacity.
 
-    free: float64[n, r].  Each role is counted as if it were alone, in one domain where the gang requires one.
+    free: float64[n, r].  Each role is counted on its own, in one domain if the gang requires one.
     """
     level = snapshot.topology.level(gang.level)
     codes = None
@@ -109,10 +109,10 @@ def could_hold(snapshot: Snapshot, free: Matrix, gang: Gang, masks: FeasibilityC
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Departures:
-    """Who leaves when, in order of time.
+    """The ends of pods, in order of time.
 
-    times: float64[s], distinct and ascending; step 0 is `now`, when nobody has left.  upto: int64[s], how many of the
-    pods have left by each.  rows: int64[k] and uses: float64[k, r], the pods in the order in which they leave.
+    times: float64[s], distinct and ascending. Step 0 is `now`, before any end.  upto: int64[s], how many of the pods
+    have ended by each time.  rows: int64[k] and uses: float64[k, r], the pods in the order of their ends.
     """
 
     times: Vector
@@ -121,7 +121,7 @@ class Departures:
     uses: Matrix
 
     def then(self, snapshot: Snapshot, step: int) -> Snapshot:
-        """The picture at this step."""
+        """The snapshot at this step."""
         gone = int(self.upto[step])
         return snapshot.freed((self.rows[:gone], self.uses[:gone]))
 
@@ -129,7 +129,7 @@ class Departures:
 def departures(
     snapshot: Snapshot, ends: Vector, pods: Sequence[tuple[NDArray[np.int64], Matrix]], now: float
 ) -> Departures:
-    """The departures of these pods at these ends (float64[k], after `now`; one that is not finite never comes)."""
+    """The departures of these pods at these ends (float64[k], after `now`; an infinite one never comes)."""
     sorted_ends = np.argsort(ends, kind="stable")
     order = sorted_ends[np.isfinite(ends[sorted_ends])].tolist()
     times, first = np.unique(ends[order], return_index=True)
@@ -152,11 +152,11 @@ def reserve(
     allowed: Mapping[Uid, Mask] | None = None,
     masks: FeasibilityCache | None = None,
 ) -> Reservation | None:
-    """Room in time for the whole quorum of this gang, at the earliest time that the ends of those who run allow.
+    """A reservation for the whole quorum of this gang, at the earliest time that the ends of running gangs allow.
 
-    None: it does not fit even when all have left whose end is known.  Surplus is not reserved for.
-    allowed, masks: as for `planner.decide`, which is asked log2(distinct ends) + 2 times at most, mostly once.
-    Host ports and nominations of others are taken to stay as they are.
+    None: it does not fit even after all known ends.  Surplus gets no reservation.
+    allowed, masks: as for `planner.decide`, which runs log2(distinct ends) + 2 times at most, mostly once.
+    Host ports and nominations of other pods are assumed not to change.
     """
     middles = np.array([stay.ends.middle for stay in stays], dtype=np.float64)
     least = np.full(len(stays), OVERRUN_AT_LEAST)
@@ -169,7 +169,7 @@ def reserve(
 
 @dataclass(slots=True, eq=False)
 class Search:
-    """The earliest step of the departures at which the quorum fits. `asked` counts the planner's decisions."""
+    """Searches the earliest step of the departures at which the quorum fits.  asked: the number of planner decisions."""
 
     snapshot: Snapshot
     gang: Gang
@@ -183,9 +183,7 @@ class Search:
         self.gang = quorum_alone(self.gang)
 
     def earliest(self) -> Reservation | None:
-        """Room only grows from step to step, so what is looked for can be bisected: first by counting, then by
-        asking.
-        """
+        """Bisect the steps, because capacity only grows from step to step: first by counting, then with the planner."""
         last = len(self.going.times) - 1
         first = bisect_left(range(last + 1), True, key=self._could)
         if first > last:
@@ -224,11 +222,11 @@ def quorum_alone(gang: Gang) -> Gang:
 
 
 def beside(snapshot: Snapshot, reservation: Reservation, leaves: float | None) -> Snapshot:
-    """The picture in which a younger gang may be seated, so that the gang of the reservation is not delayed.
+    """The snapshot in which a younger gang may be seated without a delay for the gang of the reservation.
 
-    leaves: when the younger gang will have left; None: nobody knows.  Who leaves by the start may use all that is free;
-    who stays beyond it only what is free now *and* left then.  After seating one who stays, narrow the reservation
-    (`narrowed`) before the next is asked about.
+    leaves: when the younger gang will have ended; None: unknown.  A gang that ends by the start may use all free
+    capacity. A gang that runs beyond it may use only what is free now *and* left then. After you seat such a gang,
+    narrow the reservation (`narrowed`) before the next question.
     """
     if leaves is not None and leaves <= reservation.start:
         return snapshot
@@ -238,7 +236,7 @@ def beside(snapshot: Snapshot, reservation: Reservation, leaves: float | None) -
 
 
 def narrowed(reservation: Reservation, rows: NDArray[np.int64], uses: Matrix) -> Reservation:
-    """The reservation, when somebody who stays beyond its start has sat down: rows int64[k], uses float64[k, r]."""
+    """The reservation after a gang that outlasts its start is seated: rows int64[k], uses float64[k, r]."""
     left = reservation.left.copy()
     np.subtract.at(left, rows, uses)
     left.flags.writeable = False

@@ -1,15 +1,15 @@
-"""Which node of several for one more member (tightness, evenness, alignment), and how good a whole placement is.
+"""Which node of several for one more member (tightness, evenness, alignment), and the quality of a whole placement.
 
-Lives here: the keys that nodes are sorted by, the table of strategies, and figures about placements. Ties end in a fixed
-order. Never here: room (node_candidates), more than one member at a time.
+Lives here: the sort keys of nodes, the table of strategies, and figures about placements. Ties end in a fixed order.
+Never here: free capacity (node_candidates), more than one member at a time.
 
-Why pack counts devices before whole demands: devices are what a training cluster runs out of.  On the openb
-trace of FGD (ATC '23) the tightest node by whole demands leaves 9 % of the GPUs without use, the
-node with fewest free devices 5 %.
+Why pack counts devices before whole demands: a training cluster runs out of devices first. On the openb trace of FGD
+(ATC '23), the tightest node by whole demands leaves 9% of the GPUs unused, and the node with the fewest free devices
+leaves 5%.
 
-Alignment is the cosine between the free vector of a node and the demand, over CPU, memory and devices, each
-in units of the node that has most of it.  It is rounded to steps of 5 %: unrounded, two nodes never tie, and
-then nothing keeps free devices together.
+Alignment is the cosine between the free vector of a node and the demand, over CPU, memory and devices, each in units
+of the node that has most of it. It is rounded to steps of 5%. Unrounded, two nodes never tie, and then nothing keeps
+free devices together.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -37,17 +37,17 @@ from scheduler.placement.node_candidates import (
 )
 
 STEPS: Final = 20
-"""Alignment is told in steps of 1/20."""
+"""Alignment is rounded to steps of 1/20."""
 
 _TINY: Final = 1e-300
 """Keeps the cosine with an empty vector at 0."""
 
 Number: TypeAlias = Any
-"""A float, or float64[m]: the formulas below hold for one node and for all alike."""
+"""A float, or float64[m]: the formulas below work for one node and for all nodes at once."""
 
 
 def cosine(free: Sequence[Number], demand: Sequence[float]) -> Number:
-    """0 … 1: how well free room and demand point the same way."""
+    """0 … 1: how closely the free vector and the demand point in the same direction."""
     across = sum(map(mul, free, demand))
     lengths = sum(map(mul, free, free)) * sum(map(mul, demand, demand))
     return across / (lengths**0.5 + _TINY)
@@ -70,7 +70,7 @@ def shape(axis: ResourceAxis, scale: Vector, demand: Demand) -> tuple[float, ...
 
 
 def shapes(pool: NodeCandidates, scratch: Scratch, places: NDArray[np.int64]) -> list[Vector]:
-    """The free room of these places over the compared columns, in units of the largest node."""
+    """The free capacity of these places over the compared columns, in units of the largest node."""
     return [
         np.maximum(scratch.free(column)[places], 0) / pool.scale[column]
         for column in compared(pool.snapshot.axis)
@@ -78,41 +78,41 @@ def shapes(pool: NodeCandidates, scratch: Scratch, places: NDArray[np.int64]) ->
 
 
 Keys: TypeAlias = Sequence[NDArray[Any]]
-"""Keys[k][m]: the first that differs decides, lower is better; places stand for ties."""
+"""Keys[k][m]: the first key that differs decides, and lower is better."""
 
 
 def of_domain(task: SeatingProblem, value: Counts) -> NDArray[np.float64]:
-    """A domain's value at each of its places; 0 outside of all domains."""
+    """A domain's value at each of its places, and 0 outside of all domains."""
     return np.append(value, 0.0)[task.codes]
 
 
 def _room(task: SeatingProblem) -> NDArray[np.float64]:
-    """At each place, how many members its domain has room for."""
+    """At each place, how many members fit in its domain."""
     return of_domain(task, total(task.codes, task.pool.units[0], task.domains))
 
 
 def snug(pool: NodeCandidates, room: Counts) -> Keys:
-    """The node with fewest free devices; of several, the one whose room fits best.
+    """The node with the fewest free devices, then by how well the free capacity fits.
 
-    room: float64[m], how often the gang fits a node.  For a gang without devices that is the tightest node;
-    one with devices leaves of equally many devices those that more of its like could still use.
+    room: float64[m], how often the gang fits on a node.  A gang without devices gets the tightest node. A gang with
+    devices gets the roomiest of the nodes with equally many free devices.
     """
     return [pool.devices, -room if pool.asks else room]
 
 
 def tightest(task: SeatingProblem) -> Keys:
-    """Nearest first, then as `snug` says, then the domain with room for the fewest."""
+    """The nearest first, then by `snug`, then the domain that fits the fewest members."""
     return [task.codes < 0, task.distance, *snug(task.pool, task.pool.units[0]), _room(task)]
 
 
 def evenest(task: SeatingProblem) -> Keys:
-    """The domain with the fewest members, of several the roomiest; in it the tightest node."""
+    """The domain with the fewest members, then the roomiest domain, then the tightest node in it."""
     have = of_domain(task, task.have)
     return [task.codes < 0, have, -_room(task), task.codes, task.pool.units[0]]
 
 
 def aligned(task: SeatingProblem) -> Keys:
-    """Nearest first, then the best aligned node."""
+    """The nearest first, then the best aligned node."""
     pool = task.pool
     wanted = shape(pool.snapshot.axis, pool.scale, pool.batches[0].demand)
     free = shapes(pool, task.scratch(), np.arange(len(pool)))
@@ -124,11 +124,11 @@ STRATEGIES: Final[Mapping[Strategy, Callable[[SeatingProblem], Keys]]] = {
     Strategy.SPREAD: evenest,
     Strategy.COSINE: aligned,
 }
-"""What a strategy sorts the nodes by when one member, the only one of the task, asks for one."""
+"""The sort keys of nodes in each strategy, for a task of one single member."""
 
 
 def ranking(task: SeatingProblem) -> NDArray[np.int64]:
-    """The places that have room, best first."""
+    """The places that fit, best first."""
     live = np.flatnonzero(task.pool.units[0] > 0)
     keys = [live, *(key[live] for key in reversed(STRATEGIES[task.strategy](task)))]
     return live[np.lexsort(keys)]
@@ -137,7 +137,7 @@ def ranking(task: SeatingProblem) -> NDArray[np.int64]:
 def spread_out(places: NDArray[np.int64], best_first: NDArray[np.int64], size: int) -> NDArray[np.float64]:
     """Scores[size] from a ranking of `places`: 1 for the best, the others evenly from 0.9 down to 0.
 
-    The gap below the best survives the rounding to whole points that kube-scheduler asks for.
+    The gap below the best survives the rounding to whole points that kube-scheduler requires.
     """
     scores = np.zeros(size)
     if len(best_first):
@@ -148,7 +148,7 @@ def spread_out(places: NDArray[np.int64], best_first: NDArray[np.int64], size: i
 
 
 Seated: TypeAlias = Sequence[Counts]
-"""For each batch of a pool Counts[m], how many of it sit on each place, in the order of sitting down."""
+"""Counts[m] for each batch of a pool: how many of its members each place takes, in the order of seating."""
 
 
 def quality(pool: NodeCandidates, takes: Seated, masks: FeasibilityCache) -> Quality:
@@ -160,7 +160,7 @@ def quality(pool: NodeCandidates, takes: Seated, masks: FeasibilityCache) -> Qua
 def _spans(
     pool: NodeCandidates, takes: Seated, sat: NDArray[np.int64], masks: FeasibilityCache
 ) -> dict[str, tuple[int, int]]:
-    """By level that any node has: domains spanned, nodes outside of all counting as one more; and the fewest."""
+    """By level that any node has: the domains spanned, and the fewest possible. Nodes outside of all count as one more."""
     topology = pool.snapshot.topology
     if not len(sat):
         return {}
@@ -174,13 +174,13 @@ def _spans(
 
 
 def _empty_room(pool: NodeCandidates, takes: Seated, masks: FeasibilityCache) -> list[tuple[Counts, float]]:
-    """What n nodes give when empty, and how much of it is needed: members of each demand, amounts of each resource."""
+    """What n nodes hold if empty, and how much of it is needed: members of each demand, amounts of each resource."""
     snapshot = pool.snapshot
     members: dict[Demand, float] = {}
     for batch, take in zip(pool.batches, takes, strict=True):
         members[batch.demand] = members.get(batch.demand, 0.0) + float(take.sum())
     index = snapshot.axis.index
-    capacity = np.ascontiguousarray(snapshot.capacity.T).T  # all below goes column by column
+    capacity = np.ascontiguousarray(snapshot.capacity.T).T  # the code below works column by column
     out = [
         (counted(capacity, index, demand) * masks.of(snapshot, demand).matches, need)
         for demand, need in members.items()
@@ -196,13 +196,13 @@ def _empty_room(pool: NodeCandidates, takes: Seated, masks: FeasibilityCache) ->
 
 
 def _fewest(topology: Topology, level: int, room: Sequence[tuple[Counts, float]], spanned: int) -> int:
-    """The fewest domains that together have all that is needed, at most those that are spanned.
+    """The fewest domains that together hold everything needed, at most `spanned`.
 
     Exact for one demand, a lower bound for several.
     """
     fewest = 1
     codes, domains = topology.columns[level], len(topology.domains[level])
-    inside = None if topology.lone[level] and domains == len(codes) else codes + 1  # outside of all: one more
+    inside = None if topology.lone[level] and domains == len(codes) else codes + 1  # one more: outside of all
     for amounts, need in room:
         if fewest == spanned:
             break
@@ -215,7 +215,7 @@ def _fewest(topology: Topology, level: int, room: Sequence[tuple[Counts, float]]
 
 
 def _alignment(pool: NodeCandidates, takes: Seated, sat: NDArray[np.int64]) -> float:
-    """The mean over members of the cosine between demand and the node's free vector before the member sat down."""
+    """The mean over members of the cosine between demand and the node's free vector before the member was seated."""
     axis = pool.snapshot.axis
     free = {c: pool.free[c][sat] for c in compared(axis)}
     scores: list[NDArray[np.float64]] = []
@@ -242,11 +242,11 @@ def _alignment(pool: NodeCandidates, takes: Seated, sat: NDArray[np.int64]) -> f
 def fragmentation(
     snapshot: Snapshot, demands: Iterable[Demand], masks: FeasibilityCache | None = None
 ) -> Mapping[str, float]:
-    """By extended resource, 0 … 1: the share of its free units that the demands cannot use where they are.
+    """By extended resource, 0 … 1: the share of its free units that the demands cannot use on their nodes.
 
-    The mean, over those of the demands that ask for the resource, of its free units on nodes that cannot hold
-    the demand, over all its free units.  0 where nothing is free or no gang asks.
-    After the fragmentation measure of FGD (Weng et al., USENIX ATC '23), for whole devices.
+    For each demand that requests the resource: its free units on nodes that cannot hold the demand, divided by all its
+    free units. The result is the mean over these demands, or 0 if nothing is free or no gang requests the resource.
+    Based on the fragmentation measure of FGD (Weng et al., USENIX ATC '23), for whole devices.
     """
     masks = masks or FeasibilityCache()
     kept: dict[str, list[float]] = {name: [] for name in snapshot.axis.names if name not in NATIVE}

@@ -1,7 +1,7 @@
-"""Seats for the whole quorum or for none of it; then for the surplus, as far as there is room. And what was lacking.
+"""Seats for the whole quorum or for none of it, then for as much surplus as fits. And what was missing.
 
-Lives here: which way of seating belongs to which strategy, the even spread, the surplus, and the numbers of a refusal: how
-near the nearest domain came, and what stands in the way of how many nodes. They are made only when there is a refusal.
+Lives here: the way of seating for each strategy, the even spread, the surplus, and the figures of a rejection: how near
+the nearest domain came, and how many nodes each obstacle excludes. They are computed only for a rejection.
 Never here: the reason itself (planner).
 """
 
@@ -24,10 +24,10 @@ from scheduler.placement.packing import everywhere, last_resort, one_domain, ord
 def evenly(
     task: SeatingProblem, scratch: Scratch, batch: int, have: Counts, members: int, *, exact: bool
 ) -> Counts:
-    """Counts[m]: seats for members of the batch, domains filling up like water; inside each the fewest nodes.
+    """Counts[m]: seats for members of the batch. Domains fill up like water, and each uses the fewest nodes.
 
-    exact: stop before the domains, those without room included, differ by more than one.
-    Otherwise nodes without the label take what is left.
+    exact: stop before the domains, including those without room, differ by more than one.
+    Otherwise nodes without the label take the rest.
     """
     units = scratch.units(batch)
     room = total(task.codes, units, task.domains)
@@ -45,7 +45,7 @@ def evenly(
 
 
 def spread(task: SeatingProblem) -> Scratch | None:
-    """Seats for the whole quorum, evenly over the domains; None when there are none."""
+    """Seats for the whole quorum, evenly over the domains. None: it does not fit."""
     for order in orders(task):
         scratch, have = task.scratch(), task.have
         for batch in order:
@@ -57,23 +57,23 @@ def spread(task: SeatingProblem) -> Scratch | None:
         else:
             grown = have > task.have
             limited = task.required and grown.any() and task.eligible.any()
-            # no domain that got a newcomer may be more than one member above the emptiest it could have gone to
+            # no domain with a new member may have more than one member above the emptiest eligible domain
             if not limited or have[grown].max() <= have[task.eligible].min() + 1:
                 return scratch
     return None if task.required else last_resort(task)
 
 
 def seat(task: SeatingProblem) -> Scratch | None:
-    """Seats for the whole quorum; None when there are none."""
+    """Seats for the whole quorum. None: it does not fit."""
     if any(units.sum() < need for units, need in zip(task.pool.units, task.needs, strict=False)):
-        return None  # in the whole pool, were each batch alone in it; most gangs that wait are told so
+        return None  # a batch does not fit on its own, as for most waiting gangs
     if not task.quorum:
         return task.scratch()
     return spread(task) if task.strategy is Strategy.SPREAD else pack(task)
 
 
 def seat_surplus(task: SeatingProblem, scratch: Scratch) -> None:
-    """Seat as many as possible of the batches behind the quorum, nearest to the core, batch by batch."""
+    """Seat as many surplus members as possible, nearest to the core, batch by batch."""
     for batch in range(task.quorum, len(task.pool.batches)):
         scratch.put(batch, _surplus(task, scratch, batch))
 
@@ -85,7 +85,7 @@ def _surplus(task: SeatingProblem, scratch: Scratch, batch: int) -> Counts:
         have = task.have + total(task.codes, sum(scratch.takes, np.zeros(len(sat))), task.domains)
         return evenly(task, scratch, batch, have, members, exact=task.required)
     units, core = scratch.units(batch), np.unique(task.codes[sat])
-    if task.required and len(core):  # only the domain of those who sit counts
+    if task.required and len(core):  # only the domains of seated members count
         units = np.where(np.isin(task.codes, core), units, 0.0)
     nearness = around(task.pool, [*task.anchors, *task.pool.rows[sat].tolist()])
     if task.strategy is Strategy.PACK:
@@ -97,7 +97,7 @@ _ORDER: Final = (CPU, MEMORY, EPHEMERAL_STORAGE)
 
 
 def describe(demand: Demand) -> str:
-    """The demand as a person says it: devices first, e.g. "4 nvidia.com/gpu, 16 cpu, 64Gi memory"."""
+    """The demand as text, devices first, for example "4 nvidia.com/gpu, 16 cpu, 64Gi memory"."""
     wanted = dict(demand.requests)
     extended = sorted(name for name in wanted if name not in {*_ORDER, PODS})
     names = [*extended, *(name for name in _ORDER if name in wanted)]
@@ -105,9 +105,9 @@ def describe(demand: Demand) -> str:
 
 
 def blocked(found: Mapping[str, Mask], hold: Mask) -> dict[str, int]:
-    """How many nodes each obstacle rules out; a node that several rule out counts for the first of them.
+    """How many nodes each obstacle excludes. A node with several obstacles counts for the first of them.
 
-    found: by kind bool[n], ruled out, in the order in which they count.  hold: bool[n], has room for one member.
+    found: by kind bool[n], excluded nodes, in the order in which they count.  hold: bool[n], fits one member.
     """
     left = np.ones(len(hold), dtype=bool)
     counts = {}
@@ -118,9 +118,9 @@ def blocked(found: Mapping[str, Mask], hold: Mask) -> dict[str, int]:
 
 
 def shortfall(task: SeatingProblem, gang: Gang) -> tuple[int, Shortfall]:
-    """Which batch of the quorum found too little room, and how much it found where the gang came furthest.
+    """The batch of the quorum that does not fit, and how much of it fits where the gang came furthest.
 
-    Nothing is said of obstacles yet. Only for a task that could not be seated.
+    The obstacles are not included yet. Call it only for a task that could not be seated.
     """
     if gang.required and gang.strategy is Strategy.SPREAD:
         return _uneven(task, gang)
@@ -142,7 +142,7 @@ def shortfall(task: SeatingProblem, gang: Gang) -> tuple[int, Shortfall]:
 
 
 def _uneven(task: SeatingProblem, gang: Gang) -> tuple[int, Shortfall]:
-    """How many members of the first batch that comes short could sit evenly."""
+    """How many members of the first batch that does not fit could be seated evenly."""
     scratch, have = task.scratch(), task.have
     for batch in orders(task)[0]:
         take = evenly(task, scratch, batch, have, task.needs[batch], exact=True)

@@ -1,10 +1,10 @@
-"""One possible scenario: each gang that runs leaves at a given time, and the queue moves up behind it.
+"""One possible scenario: each running gang ends at a given time, and the queue advances behind it.
 
-Lives here: the core run forward over ends, in the order of the queue, with the backfill of the policy.
-Never here: how likely a scenario is, and what follows for people (forecast).
+Lives here: the scheduler's logic played forward over these ends, in the order of the queue, with the policy's backfill.
+Never here: how likely a scenario is, and the forecast that follows (forecast).
 
-Within a scenario two times count of each gang that runs: when it leaves, and when it is *expected* to leave.  Room is
-reserved by what is expected, as it is in truth, and comes free when it comes free.
+A scenario uses two times per running gang: when it ends, and when it is *expected* to end. Reservations use the
+expected times, as in the real scheduler. Capacity is freed at the real ones.
 """
 
 import heapq
@@ -34,10 +34,10 @@ from scheduler.placement.reservation import Search, could_hold, departures, expe
 
 
 class HeadReservation:
-    """Room kept for the head of the queue from `start` on, and what others may use beside it.
+    """Capacity reserved for the head of the queue from `start` on, and what other gangs may use beside it.
 
-    left: float64[n, r], what is left then when the head has sat down.
-    full: shapes that found no seats beside the head since room last came.
+    left: float64[n, r], what is left at `start` after the head is seated.
+    full: shapes that found no seats beside the head since capacity was last freed.
     """
 
     def __init__(self, head: int, start: float, left: Matrix) -> None:
@@ -49,14 +49,14 @@ class HeadReservation:
         self._stale: Final[set[int]] = set()
 
     def changed(self, rows: Rows) -> None:
-        """What is free or left on these rows is not what it was."""
+        """Record that the free or remaining capacity on these rows changed."""
         if self._beside is not None:
             self._stale.update(rows.tolist())
 
     def beside(self, capacity: ForecastCapacity) -> ForecastCapacity:
-        """What those may use who stay beyond the start; `capacity` is what is free now.
+        """The capacity for gangs that run beyond the start. `capacity` is the free capacity now.
 
-        Counted when it is asked for, as more often than not another gang has begun or left before.
+        Computed on demand, because usually another gang has started or ended before the next call.
         """
         if self._beside is None:
             self._beside = ForecastCapacity(capacity.demands, np.minimum(capacity.free, self.left))
@@ -68,12 +68,12 @@ class HeadReservation:
 
 
 class Simulation:
-    """One scenario.  tries: how often it may be asked where a gang could sit."""
+    """One scenario.  tries: the number of placement searches allowed."""
 
     def __init__(
         self, setup: ForecastSetup, ends: Sequence[float], spans: Sequence[float], tries: int
     ) -> None:
-        """ends: of each stay, when it leaves.  spans: of each waiting gang, how many seconds it will run."""
+        """ends: when each stay ends.  spans: for how many seconds each waiting gang will run."""
         self._setup: Final = setup
         self._spans: Final = spans
         self._tries = tries
@@ -81,8 +81,8 @@ class Simulation:
         self._capacity: Final = ForecastCapacity(setup.demands, setup.capacity.free, setup.capacity.units)
         self._expected: Final = setup.expected.tolist()
         self._queue: Final = setup.queue
-        self._full: Final[set[int]] = set()  # shapes that found no seats since room last came
-        self._upto = 0  # everybody in the queue before this place has begun
+        self._full: Final[set[int]] = set()  # shapes that found no seats since capacity was last freed
+        self._upto = 0  # all gangs of the queue before this place have started
         self._ceilings: Final = setup.ceilings.copy()
         self._running: dict[int, Runs] = {}
         self._ends: list[tuple[float, int]] = []
@@ -93,12 +93,12 @@ class Simulation:
             self._sit(runs, end)
 
     def play(self) -> Mapping[int, float]:
-        """When each waiting gang starts, by its place in the queue; those not reached are missing."""
+        """When each waiting gang starts, by its place in the queue. Gangs that are not reached are missing."""
         self._pass()
         while self._waits and self._ends and self._tries > 0 and self._ends[0][0] < np.inf:
             self._now = max(self._now, self._ends[0][0])
             if self._kept is not None and self._now >= self._kept.start:
-                self._kept = None  # the head is still here when its time has come: it is kept other room
+                self._kept = None  # the head did not start at its time: reserve again
             while self._ends and self._ends[0][0] <= self._now:
                 self._leave(self._running.pop(heapq.heappop(self._ends)[1]))
             self._pass()
@@ -108,7 +108,7 @@ class Simulation:
     def _waits(self) -> bool:
         return len(self._starts) < len(self._queue)
 
-    # ── who comes and goes ──────────────────────────────────────────────────────────────────────────────
+    # ── starts and ends ─────────────────────────────────────────────────────────────────────────────────
 
     def _sit(self, runs: Runs, end: float) -> None:
         self._running[self._serial] = runs
@@ -121,7 +121,7 @@ class Simulation:
         self._full.clear()
         kept = self._kept
         if kept is not None:
-            if runs.expected > kept.start:  # it was counted among those who stay
+            if runs.expected > kept.start:  # it was counted as still running
                 kept.left[runs.rows] += runs.uses
             kept.changed(runs.rows)
             kept.full.clear()
@@ -129,21 +129,21 @@ class Simulation:
     # ── one pass over the queue ─────────────────────────────────────────────────────────────────────────
 
     def _pass(self) -> None:
-        """All in turn; who finds no room stays, and the first of them may keep those behind from going."""
+        """Try all gangs in turn. A gang that does not fit waits, and the first of these may block those behind."""
         head = self._ahead()
         backfill = self._setup.policy.backfill
         if head is None or backfill is Backfill.NONE:
             return
-        # Another gang may be the head now: the one before it may be at its ceiling by now.
+        # Another gang may be the head now, because the one before may have reached its ceiling.
         if backfill is Backfill.RESERVE and (self._kept is None or self._kept.head != head):
             found = self._reserve(head)
             self._kept = None if found is None else HeadReservation(head, *found)
         self._behind()
 
     def _ahead(self) -> int | None:
-        """Those begin who need not pass anybody. The head, who finds no room; None when there is none.
+        """Start the gangs that pass no other gang. Returns the head, which does not fit. None: no head.
 
-        A gang at its ceiling holds up no other.
+        A gang at its ceiling blocks no other gang.
         """
         begun = True  # all up to here
         for one in self._queue[self._upto :]:
@@ -158,10 +158,10 @@ class Simulation:
         return None
 
     def _behind(self) -> None:
-        """Those begin who find room past the head, in the order of the queue.
+        """Start the gangs that fit past the head, in the order of the queue.
 
-        A shape that finds none anywhere is not asked again before room comes; one that finds none beside the head, for
-        those alone who leave before it starts.
+        A shape that fits nowhere is not tried again before capacity is freed. A shape that does not fit beside the head
+        is tried only for gangs that end before the head starts.
         """
         shapes, shape, starts = self._setup.shapes, self._setup.shape, self._starts
         held = {number for number, own in enumerate(shapes) if holds(self._capacity, own)} - self._full
@@ -183,10 +183,10 @@ class Simulation:
         return self._ceilings.is_passed(setup.shapes[number].namespace, setup.quorum[number])
 
     def _begin(self, one: int, *, behind: bool) -> bool:
-        """It starts now, if it may and can."""
+        """Start this gang now, if it is allowed and fits."""
         number = self._setup.shape[one]
         until = self._now + self._expected[one]
-        at_ceiling = self._is_at_ceiling(number)  # others of its namespace may have begun since it was chosen
+        at_ceiling = self._is_at_ceiling(number)  # others of its namespace may have started since
         seats = None if at_ceiling else self._seats(number, self._kept if behind else None, until)
         if seats is None:
             return False
@@ -200,7 +200,7 @@ class Simulation:
         return True
 
     def _beside_goes(self, one: int, rows: Rows, uses: Matrix, until: float) -> None:
-        """What begins may take of what is kept beside the head; nothing is kept for a head that has begun."""
+        """Subtract a started gang from the capacity beside the head. A started head drops the reservation."""
         kept = self._kept
         if kept is None or kept.head == one:
             self._kept = None
@@ -210,9 +210,9 @@ class Simulation:
         kept.changed(rows)
 
     def _seats(self, number: int, kept: HeadReservation | None, until: float) -> tuple[Rows, Matrix] | None:
-        """Who stays until then beyond the start of the head sits beside what is kept, everybody else anywhere.
+        """Seats for a gang until `until`: beside the reservation if it outlasts the head's start, otherwise anywhere.
 
-        What all that is free does not hold, what is left beside the head does not hold either.
+        A shape that does not fit in all free capacity does not fit beside the head either.
         """
         shape = self._setup.shapes[number]
         if kept is not None and until > kept.start and holds(self._capacity, shape):
@@ -242,7 +242,7 @@ class Simulation:
     # ── the head ────────────────────────────────────────────────────────────────────────────────────────
 
     def _reserve(self, head: int) -> tuple[float, Matrix] | None:
-        """The start of the head, and float64[n, r] that is left then."""
+        """The start of the head, and float64[n, r]: the capacity left then."""
         shape = self._setup.shapes[self._setup.shape[head]]
         running = list(self._running.values())
         ends = expected_ends(np.array([runs.expected for runs in running]), self._now)
@@ -257,7 +257,7 @@ class Simulation:
         return self._counted(shape, rows, uses, times)
 
     def _counted(self, shape: Shape, rows: Rows, uses: Matrix, times: Vector) -> tuple[float, Matrix] | None:
-        """The same for a plain gang, from the pods (rows int64[k], uses float64[k, r]) in the order they leave in."""
+        """The same for a plain gang, from the pods (rows int64[k], uses float64[k, r]) in the order of their ends."""
         ((demand, members),) = shape.needs
         demands = self._setup.demands
         enough = int(np.searchsorted(growth(demands, demand, self._capacity, rows, uses), members))

@@ -1,13 +1,13 @@
-"""The cheapest victims for so many seats: greedily by what a seat costs, less what is not needed, then exchanged.
+"""The cheapest victims for a number of seats: chosen greedily by cost per seat, reduced, then improved by exchanges.
 
-Lives here: which priorities must be touched at all, the highest first; in which domain it is cheapest; and the choice.
-Never here: whether the planner agrees, and gangs whose seats cannot be counted (victim_selection).
+Lives here: which priorities must be preempted at all, the highest first; in which domain it is cheapest; the choice.
+Never here: whether the planner agrees, and gangs with seats that cannot be counted (victim_selection).
 
-    1. Each node sells seats: its units by their cost for a seat, as many of them as make the next seats cheapest.
-    2. An eighth of the missing seats is bought where they cost least, until none is missing. A gang costs once,
-       wherever it stands: what it costs is shared out over its nodes in three ways, and the cheapest result is kept.
-    3. The dearest for what it gives is put back first, as long as the seats suffice (Kueue: fill back).
-    4. One unit is added that makes others needless, as long as that is cheaper.
+    1. Each node sells seats: its units by cost per seat, as many of them as make the next seats cheapest.
+    2. An eighth of the missing seats is bought where they cost least, until none is missing. A gang costs once on all
+       its nodes together. Its cost is divided over its nodes in three ways, and the cheapest result is kept.
+    3. The units with the highest cost per seat are put back first, while enough seats remain (Kueue: fill back).
+    4. One unit is added that makes others unnecessary, as long as that is cheaper.
 """
 
 from collections.abc import Iterator
@@ -26,32 +26,30 @@ from scheduler.placement.victim_seats import Ask, filled_back
 from scheduler.placement.victims import Entries, Limits, Rows, Standing
 
 _POWERS: Final = (1.0, 0.5, 0.0)
-"""How far the cost of a unit is divided by the number of nodes on which it stands; 0 is not at all. On nine shapes of full
-clusters, 40 tries each, the work lost was 1.013 times the optimum with all three, and 1.015 to 1.023 with two.
+"""How far the cost of a unit is divided by the number of its nodes; 0 is not at all. On nine shapes of full clusters, with
+40 tries each, the work lost was 1.013 times the optimum with all three, and 1.015 to 1.023 with two.
 """
 
 _STEPS: Final = 8
-"""In one step an eighth of the seats that are missing is bought: all at once lost a tenth more work, finer steps nothing
+"""One step buys an eighth of the missing seats. Buying all at once lost a tenth more work, and finer steps did not lose
 less.
 """
 
 _FASTER: Final = 1.25
-"""Where only the planner knows whether a set suffices, each step buys so much more than the one before, so that steps
-stay few where much more leaves than seems to be needed.
+"""If only the planner can tell whether a set is enough, each step buys this factor more than the last one. This keeps
+the number of steps low if the gang needs much more than the estimate.
 """
 
 DOMAINS: Final = 4
-"""Domains of which the cheapest set is taken: those that look cheapest, of the ones in which a set is found. With three
-of four racks looked at, 0.2 % more work was lost.
+"""The cheapest set of this many domains is taken: the domains that look cheapest among those with a set. With three of
+four racks examined, 0.2% more work was lost.
 """
 
 _TRIED: Final = 64
-"""Domains in which a set is looked for, where limits stand in the way in others: a fraction of a second's worth."""
+"""Domains to search at most if limits rule out a set in others: a fraction of a second."""
 
 _TRIES: Final = 12
-"""Units, the cheapest for what they give, that are tried to be added. Without any 1.3 % more work was lost, with a
-hundred 0.2 % less.
-"""
+"""Units to try to add, the cheapest per seat first. Without any, 1.3% more work was lost; with a hundred, 0.2% less."""
 
 _NOTHING: Final = 1e-9
 """Less than any part of a seat that a unit could give."""
@@ -59,10 +57,10 @@ _NOTHING: Final = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Offers:
-    """What seats cost next on each node that has some to sell, the cheapest first.
+    """The cost of the next seats on each node that can sell some, the cheapest first.
 
     row: int64[q].  each: float64[q], the cost of a seat.  seats: Counts[q].
-    begin, end: int64[q], which of `unit` would leave.
+    begin, end: int64[q], the range of `unit` that would be preempted.
     """
 
     row: Rows
@@ -75,10 +73,10 @@ class Offers:
 
 @dataclass(frozen=True)
 class Search:
-    """Seats that are missing, and the units that may leave for them.
+    """The missing seats, and the units that may be preempted for them.
 
-    asks: what each kind of members needs; of one kind seats are counted, of several the parts of what each needs.
-    cost: float64[u], of a gang with its surplus.  usable: bool[u].
+    asks: the needs of each kind of members. For one kind, seats are counted; for several, the fraction of each need.
+    cost: float64[u], including a gang's surplus.  usable: bool[u].
     """
 
     standing: Standing
@@ -94,23 +92,23 @@ class Search:
 
     @cached_property
     def entries(self) -> Entries:
-        """Of all usable units on the nodes that count, a gang's with those of its surplus."""
+        """The entries of all usable units on the nodes that count. A gang's include those of its surplus."""
         whole = self.standing.whole
         inside = np.max([ask.domain for ask in self.asks], axis=0) != NOWHERE
         return whole.of(self.usable[whole.owner] & inside[whole.row])
 
     @cached_property
     def sizes(self) -> Vector:
-        """float64[e]: how much of a seat each entry gives, all that a member asks for counting alike.
+        """float64[e]: how much of a seat each entry gives. All requested resources count alike.
 
-        Weights for what is scarce on the node gave nothing, on the shapes of _POWERS.
+        Weights for resources that are scarce on the node brought no improvement on the shapes of _POWERS.
         """
         parts = [(self.entries.use[:, ask.columns] / ask.wants).sum(axis=1) for ask in self.asks]
         given: Vector = np.sum(parts, axis=0)
         return np.maximum(given, _NOTHING)
 
     def worth(self, room: Matrix, rows: Rows | slice = slice(None)) -> Counts:
-        """Counts[...]: seats in room float64[..., r] on these nodes; of several kinds, parts of what each needs."""
+        """Counts[...]: seats in room float64[..., r] on these nodes. For several kinds, the fraction of each need."""
         worth = np.zeros(len(room))
         for ask in self.asks:
             seats = ask.seats(room[:, ask.columns])
@@ -119,16 +117,16 @@ class Search:
         return worth
 
     def shares(self, power: float) -> Vector:
-        """float64[e]: what each entry costs."""
+        """float64[e]: the cost of each entry."""
         owner = self.entries.owner
         return self.cost[owner] / np.bincount(owner, minlength=len(self.cost))[owner] ** power
 
     def lined_up(self, shares: Vector) -> Rows:
-        """int64[e]: the entries node by node, the cheapest for what they give first."""
+        """int64[e]: the entries node by node, the cheapest per seat first."""
         return np.lexsort((shares / self.sizes, self.entries.row))
 
     def offers(self, room: Matrix, line: Rows, shares: Vector, missing: float) -> Offers:
-        """The offers of these entries in this room, lined up.  More seats than are missing count for nothing."""
+        """The offers of these lined-up entries in this room.  Seats beyond the missing ones have no value."""
         entries = self.entries
         row, use, shares = entries.row[line], entries.use[line], shares[line]
         begins = np.diff(row, prepend=-1) != 0
@@ -142,14 +140,14 @@ class Search:
         best = np.minimum.reduceat(each, first) if len(first) else each
         hits = np.flatnonzero(each == best[group])[::-1]
         last = np.zeros(len(first), dtype=np.int64)
-        last[group[hits]] = hits  # the one that is written last is the first of its node
+        last[group[hits]] = hits  # the last write is the first entry of its node
         order = np.argsort(best, kind="stable")
         order = order[np.isfinite(best[order])]
         last = last[order]
         return Offers(row[last], each[last], seats[last], first[order], last + 1, entries.owner[line])
 
     def grown(self, start: Mask, shares: Vector, *, on: bool = False) -> Iterator[Mask]:
-        """Ever larger sets within the limits, until no seat is missing; on: until no more are to be had."""
+        """Ever larger sets within the limits, until no seat is missing.  on: until no more units are left."""
         taken, room, steps = start, self.standing.room(start), float(_STEPS)
         line, owner = self.lined_up(shares), self.entries.owner
         while True:
@@ -165,7 +163,7 @@ class Search:
             yield taken
 
     def _bought(self, taken: Mask, offers: Offers, seats: float) -> Mask:
-        """The set and the units of the cheapest offers for so many seats, less offers that break a limit."""
+        """The set with the units of the cheapest offers for this many seats, without offers that break a limit."""
         for place, sold in enumerate(offers.seats.tolist()):
             more = taken.copy()
             more[offers.unit[offers.begin[place] : offers.end[place]]] = True
@@ -177,12 +175,12 @@ class Search:
         return taken
 
     def cheapest(self, fixed: Mask) -> Mask | None:
-        """The cheapest set found for one kind of members, on top of `fixed`; None when none suffices."""
+        """The cheapest set found for one kind of members, in addition to `fixed`. None: no set is enough."""
         frugal = self.standing.with_surplus(self.limits.part(len(fixed)))[self.entries.owner]
         found = []
         for shares in (*map(self.shares, _POWERS), *([frugal] if frugal.any() else [])):
             taken = fixed
-            for taken in self.grown(fixed, shares):  # noqa: B007 - the last one
+            for taken in self.grown(fixed, shares):  # noqa: B007 - only the last one is used
                 pass
             if (answer := self._filled_back(taken, fixed)) is not None:
                 found.append(answer)
@@ -192,9 +190,7 @@ class Search:
         return filled_back(self.standing, self.asks[0], taken, self.cost, kept=fixed, per_seat=True)
 
     def _exchanged(self, best: Mask, fixed: Mask) -> Mask:
-        """One unit more, the cheapest for what it gives first, and less what it makes needless, as long as that is
-        cheaper.
-        """
+        """Add one unit, the cheapest per seat first, and remove what it makes unnecessary, as long as that is cheaper."""
         price, tries = self.standing.price(best), _TRIES
         size = np.bincount(self.entries.owner, self.sizes, len(self.cost))
         line = np.argsort(self.cost / np.maximum(size, _NOTHING), kind="stable")
@@ -212,9 +208,9 @@ class Search:
 
 
 def counted(standing: Standing, ask: Ask, limits: Limits) -> Mask | None:
-    """bool[u]: the cheapest set found; None when none makes room.
+    """bool[u]: the cheapest set found. None: no set frees enough capacity.
 
-    The highest level in it is the lowest at which a set within the limits is found.
+    The highest level in it is the lowest level at which a set within the limits is found.
     """
     for level in range(-1, standing.levels):
         able = ask.found(standing.room(standing.upto(level))) >= ask.need
@@ -231,7 +227,7 @@ def counted(standing: Standing, ask: Ask, limits: Limits) -> Mask | None:
 def promising(
     standing: Standing, asks: tuple[Ask, ...], limits: Limits, level: int, able: Mask
 ) -> Iterator[Mask]:
-    """bool[n], the nodes of each of the domains bool[d], the cheapest first as far as first offers tell; some, at most."""
+    """bool[n]: the nodes of each of the domains bool[d], the cheapest by their first offers first; at most _TRIED."""
     domain = np.max([ask.domain for ask in asks], axis=0)
     domains = np.flatnonzero(able)
     if len(domains) > 1:
@@ -250,7 +246,7 @@ def promising(
 
 
 def _in_domain(standing: Standing, ask: Ask, limits: Limits, level: int) -> Mask | None:
-    """Level by level downwards: what the higher levels must give is settled before the lower are asked."""
+    """Go down level by level: decide what the higher levels must give before the lower ones."""
     fixed = np.zeros(len(standing.units), dtype=bool)
     answer: Mask | None = None
     lower: int | None = level

@@ -1,8 +1,8 @@
-"""How many seats a gang of one demand finds in given room: counted, without placing any pod.
+"""How many seats a gang of one demand finds in given capacity: counted, without placing any pod.
 
-Lives here: the question that most gangs come down to (so many seats, in one domain or anywhere), and which of a set
+Lives here: the question that most gangs reduce to (a number of seats, in one domain or anywhere), and which of a set
 of victims are not needed for it.
-Never here: gangs whose members differ, or that must lie evenly (victim_selection).
+Never here: gangs with members that differ or that must be spread evenly (victim_selection).
 """
 
 from collections.abc import Mapping
@@ -24,10 +24,10 @@ from scheduler.placement.victims import Standing
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """So many seats of one demand in one domain.
+    """A number of seats of one demand in one domain.
 
-    columns: int64[c], the resources asked for.  wants: float64[c], of each.  most: seats that one node may give.
-    domain: int64[n], where a node counts, -1 for nowhere.
+    columns: int64[c], the requested resources.  wants: float64[c], the amounts.  most: seats per node at most.
+    domain: int64[n], the domain that a node counts for, -1 for none.
     """
 
     need: int
@@ -38,11 +38,11 @@ class Ask:
     domains: int
 
     def within(self, inside: Mask) -> "Ask":
-        """The same, asked of these nodes only: bool[n], one domain."""
+        """The same, limited to these nodes: bool[n], one domain."""
         return replace(self, domain=np.where(inside, 0, NOWHERE), domains=1)
 
     def seats(self, room: Matrix) -> Counts:
-        """Counts[...]: seats in each row of room, float64[..., c] in the columns asked for."""
+        """Counts[...]: seats in each row of room, float64[..., c] in the requested columns."""
         least: Counts = (room / self.wants).min(axis=-1, initial=self.most)
         return np.maximum(np.floor(least), 0.0)
 
@@ -54,9 +54,9 @@ class Ask:
 def asks_of(
     snapshot: Snapshot, gang: Gang, allowed: Mapping[Uid, Mask] | None, masks: FeasibilityCache
 ) -> tuple[Ask, ...]:
-    """What each kind of members of the quorum needs, were they alone; the gang has no seats when one of these fails.
+    """What each kind of members of the quorum needs on its own. If one of these fails, the gang does not fit.
 
-    Empty when no node has a resource that is asked for.
+    Empty if no node has a requested resource.
     """
     asks: dict[tuple[Demand, bytes], Ask] = {}
     ground, index = planner.as_is(snapshot, gang, masks), snapshot.axis.index
@@ -82,23 +82,23 @@ def asks_of(
 
 
 def countable(gang: Gang, asks: tuple[Ask, ...]) -> bool:
-    """So many seats are room for the gang: its members are alike, and need not lie evenly."""
+    """Counting seats decides whether the gang fits: its members are alike, and are not spread evenly."""
     return len(asks) == 1 and not (gang.required and gang.strategy is Strategy.SPREAD)
 
 
 def filled_back(
     standing: Standing, ask: Ask, taken: Mask, rank: Vector, *, kept: Mask, per_seat: bool
 ) -> Mask | None:
-    """bool[u]: the set less the units that are not needed, the largest rank first; None where it does not suffice.
+    """bool[u]: the set without the units that are not needed, the largest rank first. None: the set is not enough.
 
-    rank: float64[u].  kept: bool[u], units that stay in the set.  per_seat: the rank is divided by the seats that are lost.
+    rank: float64[u].  kept: bool[u], units that stay in the set.  per_seat: divide the rank by the seats lost.
     """
     inside = ask.domain != NOWHERE
     entries = standing.entries.of(taken[standing.entries.owner] & inside[standing.entries.row])
     owner, row, use = entries.owner, entries.row, entries.use[:, ask.columns]
     room = standing.room(taken)[:, ask.columns]
     seats = np.where(inside, ask.seats(room), 0.0)
-    after = ask.seats(room[row] - use)  # of the node of each entry, were this unit put back
+    after = ask.seats(room[row] - use)  # of the node of each entry, if this unit were put back
     excess = float(seats.sum()) - ask.need
     if excess < 0:
         return None
@@ -109,7 +109,7 @@ def filled_back(
         if not len(units):
             return taken
         weight = rank[units] / np.maximum(losses[units], 0.5) if per_seat else rank[units]
-        # Units that share no node change nothing for each other: they are put back at once.
+        # Units that share no node do not affect each other, so they are put back together.
         touched, back = np.zeros(len(seats), dtype=bool), np.zeros_like(taken)
         for unit in units[np.argsort(-weight, kind="stable")].tolist():
             rows = row[first[unit] : first[unit + 1]]

@@ -1,11 +1,11 @@
-"""A cheap set of victims whose leaving seats a whole gang, proven by the planner before any pod is touched.
+"""A cheap set of victims that frees enough for a whole gang, proven by the planner before any pod is evicted.
 
-Lives here: which way of choosing belongs to which gang, and the proof.
-Never here: which pods may be taken at all (lower priority, lent room …): the caller gives only those.  Nor the surplus of
-the gang itself: no pod has to leave for it.
+Lives here: the way of choosing for each gang, and the proof.
+Never here: which pods may be preempted at all (lower priority, borrowed capacity …): the caller passes only those. Nor
+the surplus of the gang itself, because no pod is preempted for it.
 
-    victims        units as arrays, what a set of them costs, and the limits that it keeps
-    victim_seats   gangs of one demand come down to a number of seats, which is counted
+    victims        units as arrays, the cost of a set of them, and the limits on it
+    victim_seats   gangs of one demand need only a number of seats, which is counted
     victim_search  the choice
 """
 
@@ -30,10 +30,10 @@ from scheduler.placement.victim_seats import Ask, asks_of, countable, filled_bac
 from scheduler.placement.victims import Limits, Standing, limits_of, needless, standing_of
 
 _ROUNDS: Final = 4
-"""How often the choice is made again without the units that leave by a claim for nothing that is claimed."""
+"""How often to choose again without the units that a claim would take without need."""
 
 _IN_VAIN: Final = frozenset({Reason.EXCEEDS_CLUSTER, Reason.NO_MATCHING_NODES})
-"""No pod's leaving helps."""
+"""Reasons that preemption cannot change."""
 
 
 def choose(
@@ -45,13 +45,12 @@ def choose(
     masks: FeasibilityCache | None = None,
     terms: Terms = FREELY,
 ) -> Preempt | None:
-    """A cheap set of units whose leaving seats the quorum, with the seats; None when none is found.
+    """A cheap set of units that frees enough for the quorum, with the seats. None: no set is found.
 
-    A gang takes all surplus of its key among the units with it; surplus may leave alone.  A set is cheaper than
-    another if it is at the highest priority at which they differ: by work lost there, then by gangs, single pods,
-    surplus, and members.  So the highest priority that is touched is the lowest at which a set is found.  Within tight
-    terms a set may be missed.  No unit could be left out; the proof counts nothing but the room of those that leave
-    and what is free.
+    A gang takes all surplus of its key among the units with it, and surplus may be preempted alone. Two sets compare at
+    the highest priority at which they differ: by work lost there, then by gangs, single pods, surplus, and members. So
+    the highest priority in the set is the lowest at which a set is found. Tight terms may hide a possible set. No single
+    unit can be left out. The proof counts only the free capacity and what the set frees.
     allowed, masks: as for `planner.decide`.  The order of the units does not matter.
     """
     masks = masks or FeasibilityCache()
@@ -60,18 +59,18 @@ def choose(
     def decide(picture: Snapshot, who: Gang) -> Decision:
         return planner.decide(picture, who, policy, allowed, masks)
 
-    # 1. Without victims: the gang has room, or no pod's leaving gives it any.
+    # 1. Without victims: the gang fits now, or preemption cannot help.
     now = decide(snapshot, core)
     if isinstance(now, Place):
         return Preempt(now.seats, ())
     if isinstance(now, Refuse) or now.reason in _IN_VAIN:
         return None
-    # 2. A claim takes nothing where what is short is not claimed.
+    # 2. A claim takes nothing if the missing resources are not claimed.
     by_order = [unit for unit in units if unit.by is By.ORDER]
     if len(by_order) < len(units):
         claimed = decide(snapshot, _claimed_alone(core, terms.claimed))
         units = by_order if isinstance(claimed, Place) else units
-    # 3. A set that the planner confirms; chosen again without those that leave for nothing that is claimed.
+    # 3. A set that the planner confirms. It is chosen again without units that a claim takes without need.
     asks = asks_of(snapshot, core, allowed, masks) if units else ()
     for _ in range(_ROUNDS if asks else 0):
         standing = standing_of(units, free_for(snapshot, core.priority))
@@ -88,7 +87,7 @@ def choose(
 
 
 def _claimed_alone(gang: Gang, claimed: frozenset[str]) -> Gang:
-    """The gang as if it asked for nothing but what is claimed."""
+    """The gang as if it requested only the claimed resources."""
 
     def alone(demand: Demand) -> Demand:
         return replace(demand, requests=tuple(own for own in demand.requests if own[0] in claimed))
@@ -97,7 +96,7 @@ def _claimed_alone(gang: Gang, claimed: frozenset[str]) -> Gang:
 
 
 def _without(standing: Standing, vain: Mask) -> list[Unit]:
-    """The units without these, and without the gangs that would take one of these along."""
+    """The units without these, and without the gangs that would take one of them along."""
     torn = vain.copy()
     torn[standing.leader[vain & (standing.leader >= 0)]] = True
     return list(compress(standing.units, ~torn))
@@ -105,7 +104,7 @@ def _without(standing: Standing, vain: Mask) -> list[Unit]:
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """The gang, and the units that may leave within the limits."""
+    """The gang, and the units that may be preempted within the limits."""
 
     snapshot: Snapshot
     gang: Gang
@@ -115,7 +114,7 @@ class _Case:
     decide: Callable[[Snapshot, Gang], Decision]
 
     def cheapest(self) -> tuple[Mask | None, Place | None]:
-        """bool[u], a set that the planner confirms, with the seats."""
+        """bool[u]: a set that the planner confirms, with the seats."""
         if countable(self.gang, self.asks):
             taken = counted(self.standing, self.asks[0], self.limits)
             place = None if taken is None else self.seated(taken)
@@ -125,7 +124,7 @@ class _Case:
         return taken, None if taken is None else self.seated(taken)
 
     def seated(self, taken: Mask) -> Place | None:
-        """Where the planner seats the gang once these have left; it is not asked when counting says no already."""
+        """The planner's seats after this set is preempted. The planner is not asked if counting already rules them out."""
         if not self._able(taken).any():
             return None
         freed = replace(self.snapshot, free=self.standing.gained(self.snapshot.free, taken))
@@ -133,16 +132,16 @@ class _Case:
         return found if isinstance(found, Place) else None
 
     def _able(self, taken: Mask) -> Mask:
-        """bool[d]: domains in which each kind of members, were it alone, has its seats."""
+        """bool[d]: domains in which each kind of members fits on its own."""
         room = self.standing.room(taken)
         able: Mask = np.logical_and.reduce([ask.found(room) >= ask.need for ask in self.asks])
         return able
 
     def _mixed(self) -> Mask | None:
-        """bool[u], where members differ or must lie evenly, so that only the planner can say whether a set suffices.
+        """bool[u], for members that differ or must be spread evenly. Only the planner can tell whether a set is enough.
 
-        Nodes sell parts of what the gang needs until the planner seats it; of these units only those leave that are in
-        the way of its seats; and last, one after the other is put back without which the planner seats it as well.
+        Nodes sell parts of what the gang needs until the planner seats it. Of these units, only those in the way of its
+        seats are kept. Last, each unit that the planner can seat the gang without is put back.
         """
         standing = self.standing
         for level in range(standing.levels):
@@ -158,14 +157,14 @@ class _Case:
         return None
 
     def _grown(self, level: int, most: Mask, inside: Mask) -> Iterator[Mask]:
-        """Ever larger sets of the units bool[u], for seats on the nodes bool[n]."""
+        """Ever larger sets of the units `most`, bool[u], for seats on the nodes `inside`, bool[n]."""
         asks = tuple(ask.within(inside & (ask.domain != NOWHERE)) for ask in self.asks)
         search = Search(self.standing, asks, self.limits, self.standing.cost(level), most)
         return search.grown(np.zeros_like(most), search.shares(1.0), on=True)
 
     def _in_the_way(self, taken: Mask) -> Mask:
-        """The set without the units that are not in the way of the very seats that it gives: one "seat" a node, which
-        is there where each column holds what is needed.
+        """The set without the units that are not in the way of the found seats. Each node counts as one "seat", which is
+        free if each column holds what is needed.
         """
         place = self.seated(taken)
         if place is None:
@@ -179,10 +178,10 @@ class _Case:
         return taken if left is None or self.seated(left) is None else left
 
     def _filled_back(self, taken: Mask) -> Mask:
-        """The set without what is not needed: the highest level first, and in it the dearest.
+        """The set without units that are not needed: the highest level first, and in it the most expensive.
 
-        Round and round until none of a whole round could stay: a gang that stays frees its surplus to stay, too, and the
-        planner may seat the gang in less room where it did not in more.
+        It repeats until a whole round puts back no unit. A gang that is put back allows its surplus to be put back too,
+        and the planner may seat the gang in less capacity although it did not in more.
         """
         standing, again = self.standing, True
         while again:

@@ -1,6 +1,6 @@
-"""Units that may have to leave, as arrays: where they stand, what they give back, what their leaving costs.
+"""Units that may be preempted, as arrays: their nodes, the capacity that they free, and the cost of preempting them.
 
-Lives here: sums over sets of units, and the limits that a set keeps; a set is bool[u], in one fixed order of the units.
+Lives here: sums over sets of units, and the limits on a set. A set is bool[u], in one fixed order of the units.
 Never here: which set is best, and for which gang (victim_search).
 """
 
@@ -17,28 +17,28 @@ from scheduler.model.preemption_units import By, Kind, Terms, Unit
 from scheduler.model.resources import ResourceAxis, Vector
 
 Price: TypeAlias = tuple[float, ...]
-"""What a set costs; smaller is better, see `Standing.price`."""
+"""The cost of a set. Smaller is better, see `Standing.price`."""
 
 Rows: TypeAlias = NDArray[np.int64]
-"""int64: positions in some other array."""
+"""int64: positions in another array."""
 
 _TIE: Final = {Kind.SURPLUS: 0.01, Kind.POD: 0.1, Kind.GANG: 1.0}
 _MEMBER: Final = 1e-5
-"""What decides between sets that lose equally much work, as weights: gangs, then pods, then surplus, then members."""
+"""Weights that decide between sets with equal lost work: gangs, then pods, then surplus, then members."""
 
 _SLIGHT: Final = 1e-6
-"""So small, next to the least work that a unit loses, is everything that decides only between equals."""
+"""The size of tie-breakers relative to the least work that a unit loses."""
 
 _MOST: Final = 1e15
-"""Device-seconds, a thousand devices for thirty thousand years; more counts as much, so that sums stay finite."""
+"""A cap in device-seconds, which keeps sums finite: a thousand devices for thirty thousand years."""
 
 _SLACK: Final = 1e-6
-"""Sums of amounts that are equal may differ by so much."""
+"""Tolerance for sums of equal amounts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """What each unit gives back on each node on which it stands: one entry a unit and node, sorted by both.
+    """What each unit frees on each of its nodes: one entry per unit and node, sorted by both.
 
     owner: int64[e], the unit.  row: int64[e], the node.  use: float64[e, r].
     """
@@ -48,12 +48,12 @@ class Entries:
     use: Matrix
 
     def of(self, kept: Mask) -> "Entries":
-        """Those that bool[e] keeps."""
+        """The entries in bool[e]."""
         return Entries(self.owner[kept], self.row[kept], self.use[kept])
 
 
 def merged(owner: Rows, row: Rows, use: Matrix, nodes: int) -> Entries:
-    """Entries in which a unit and a node meet only once."""
+    """Entries with at most one entry per unit and node."""
     keys, where = np.unique(owner * nodes + row, return_inverse=True)
     sums = np.zeros((len(keys), use.shape[1]))
     np.add.at(sums, where, use)
@@ -62,11 +62,11 @@ def merged(owner: Rows, row: Rows, use: Matrix, nodes: int) -> Entries:
 
 @dataclass(frozen=True)
 class Standing:
-    """All units that may be taken, and the room that is there without taking any.
+    """All units that may be preempted, and the free capacity without preemption.
 
     units: in the order that decides between equals.  free: float64[n, r].
-    leader: int64[u], the gang whose leaving takes this surplus with it, or -1.
-    level: int64[u], the rank of the priority among those that occur, 0 the lowest.
+    leader: int64[u], the gang that takes this surplus with it, or -1.
+    level: int64[u], the rank of the unit's priority among all units, 0 is the lowest.
     """
 
     units: tuple[Unit, ...]
@@ -77,26 +77,26 @@ class Standing:
 
     @cached_property
     def lost(self) -> Vector:
-        """float64[u], device-seconds; what is not a number counts as nothing."""
+        """float64[u], device-seconds. NaN counts as 0."""
         lost = np.array([unit.lost for unit in self.units], dtype=float)
         np.nan_to_num(lost, copy=False, nan=0.0, posinf=_MOST)
         return lost.clip(0.0, _MOST)
 
     @cached_property
     def kinds(self) -> Matrix:
-        """float64[4, u]: is a gang, is a pod, is surplus; its pods."""
+        """float64[4, u]: is a gang, is a pod, is surplus, and its number of pods."""
         kinds = np.array([unit.kind for unit in self.units])
         members = [len(unit.uids) for unit in self.units]
         return np.array([kinds == Kind.GANG, kinds == Kind.POD, kinds == Kind.SURPLUS, members], dtype=float)
 
     @cached_property
     def levels(self) -> int:
-        """How many priorities occur."""
+        """The number of distinct priorities."""
         return int(self.level.max(initial=-1)) + 1
 
     @cached_property
     def reach(self) -> Rows:
-        """int64[u]: the highest level among the unit and those that it takes with it."""
+        """int64[u]: the highest level among the unit and the units that it takes with it."""
         reach = self.level.copy()
         led = self.leader >= 0
         np.maximum.at(reach, self.leader[led], self.level[led])
@@ -104,7 +104,7 @@ class Standing:
 
     @cached_property
     def whole(self) -> Entries:
-        """The entries of all units, a gang's with those of its surplus."""
+        """The entries of all units. A gang's include those of its surplus."""
         own, leader = self.entries, self.leader[self.entries.owner]
         led = leader >= 0
         return merged(
@@ -124,15 +124,15 @@ class Standing:
         return forced
 
     def upto(self, level: int) -> Mask:
-        """bool[u]: all units that touch no level above this one."""
+        """bool[u]: all units that affect no level above this one."""
         return self.reach <= level
 
     def room(self, taken: Mask) -> Matrix:
-        """float64[n, r]: what is free once these have left."""
+        """float64[n, r]: the free capacity after these units are preempted."""
         return self.gained(self.free, taken)
 
     def gained(self, free: Matrix, taken: Mask) -> Matrix:
-        """float64[n, r]: this room, and what these give back."""
+        """float64[n, r]: this free capacity plus what these units free."""
         here = taken[self.entries.owner]
         room = free.copy()
         np.add.at(room, self.entries.row[here], self.entries.use[here])
@@ -147,13 +147,13 @@ class Standing:
         return tuple(parts.T[::-1].ravel().tolist())
 
     def by_price(self) -> Vector:
-        """float64[u]: the rank of each unit by its level, and in it by the work lost; 0 is the cheapest."""
+        """float64[u]: the rank of each unit by its level, then by the work lost. 0 is the cheapest."""
         return np.argsort(np.lexsort((self.lost, self.level))).astype(np.float64)
 
     def cost(self, level: int) -> Vector:
-        """float64[u]: what taking each costs at this level, a gang with its surplus.
+        """float64[u]: the cost of each unit at this level, a gang with its surplus.
 
-        A unit of a lower level costs next to nothing, and only as far as it decides between equals.
+        A unit of a lower level costs almost nothing, only enough to decide between equals.
         """
         here = self.level == level
         lost = np.where(here, self.lost, 0.0)
@@ -162,7 +162,7 @@ class Standing:
         return self.with_surplus(lost + slight * np.where(here, ties, _SLIGHT * ties))
 
     def with_surplus(self, own: Vector) -> Vector:
-        """float64[u]: this figure of each unit, a gang's with that of its surplus."""
+        """float64[u]: this figure for each unit. A gang's includes that of its surplus."""
         led = self.leader >= 0
         out: Vector = own.copy()
         np.add.at(out, self.leader[led], own[led])
@@ -170,7 +170,7 @@ class Standing:
 
 
 def standing_of(units: Sequence[Unit], free: Matrix) -> Standing:
-    """These units where float64[n, r] is free without any leaving; rows of units count in it."""
+    """These units with the free capacity float64[n, r] without preemption. Rows of units index into it."""
     line = tuple(sorted(units, key=lambda unit: (unit.gang, unit.kind, unit.uids)))
     gangs = {unit.gang: place for place, unit in enumerate(line) if unit.kind is Kind.GANG}
     leader = [gangs.get(unit.gang, -1) if unit.kind is Kind.SURPLUS else -1 for unit in line]
@@ -192,9 +192,9 @@ def standing_of(units: Sequence[Unit], free: Matrix) -> Standing:
 
 @dataclass(frozen=True)
 class Limits:
-    """How much may leave together, on the units of one standing.
+    """How much may be preempted together, for the units of one standing.
 
-    limit, unit: int64[e], value: float64[e], what a unit takes of a limit; few units take of more than one.
+    limit, unit: int64[e], value: float64[e], how much a unit takes of a limit. Few units take of more than one.
     most: float64[l].
     """
 
@@ -216,7 +216,7 @@ class Limits:
 
 
 def limits_of(standing: Standing, terms: Terms) -> Limits:
-    """The limits of these terms on these units, without those that all of them together do not pass."""
+    """The limits of these terms on these units, without limits that all units together stay within."""
     owner = {uid: number for number, unit in enumerate(standing.units) for uid in unit.uids}
     most: list[float] = []
     entries: list[tuple[int, int, float]] = []
@@ -237,9 +237,9 @@ def limits_of(standing: Standing, terms: Terms) -> Limits:
 
 
 def needless(standing: Standing, taken: Mask, left: Matrix, terms: Terms, axis: ResourceAxis) -> Mask:
-    """bool[u]: leaves by a claim, and without it the gang would lack nothing of what is claimed where it sits.
+    """bool[u]: units taken by a claim that frees no claimed resource which the gang needs on its nodes.
 
-    left: float64[n, r], what is free once these have left and the gang sits.  Surplus goes with its gang.
+    left: float64[n, r], the free capacity after the preemption with the gang seated.  Surplus goes with its gang.
     """
     claims = np.array([unit.by is By.CLAIM for unit in standing.units], dtype=bool)
     asked: Mask = claims & taken & ~standing.forced(taken)

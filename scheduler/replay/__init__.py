@@ -1,9 +1,9 @@
-"""The cluster in one document, and the live code deciding on it once more.
+"""The cluster in one document, and a replay of the live code's decisions on it.
 
-Lives here: the document, its redaction, and a judgement of it: where every gang stands, what each was asked and what
-the answer was. Never here: where a document comes from, or how an answer is shown. Pure, like all that decides: one
-document gives one judgement, byte for byte. The command line asks live clusters through here too, so what it says of
-a cluster and what a snapshot of that cluster says later are the same.
+Lives here: the document, its redaction, and the replay: the state of every gang, and the question and answer for each.
+Never here: where a document comes from, or how to show an answer. Pure, like all deciding code: one document gives one
+result, byte for byte. The command line also uses this package for live clusters, so a cluster and a later replay of its
+snapshot give the same answers.
 """
 
 from scheduler.replay.decision_trace import DecisionTrace, Step, judge, stand

@@ -1,7 +1,7 @@
-"""The live code, deciding on a document: where every gang stands, and what the planner answers each that waits.
+"""The live code's decisions on a document: the state of every gang, and the planner's answer for each waiting gang.
 
-Lives here: a run of the same Engine that serves kube-scheduler, over the facts of a document, with every effect
-thrown away. Never here: a rule of its own. The trace holds question and answer in the model's words.
+Lives here: a run of the same Engine that serves kube-scheduler, over the facts of a document. All effects are discarded.
+Never here: rules of its own. The trace holds questions and answers as values of the model.
 """
 
 import hashlib
@@ -21,17 +21,17 @@ from scheduler.model.workload import Gang, GangKey
 from scheduler.replay.snapshot import Document
 
 Seat: TypeAlias = Place | Wait | Refuse
-"""What the planner answers when a gang asks for seats. Asked for room, it names victims or a time."""
+"""The planner's answer to a question about seats. For a question about room it is victims or a time."""
 
 SHOWN: Final = 64
-"""Numbers of an array that a trace holds; a larger one is told by its shape and a digest."""
+"""The largest array in a trace. A larger one is replaced by its shape and a digest."""
 
 
 class Step(msgspec.Struct, frozen=True):
     """One question and its answer.
 
-    place: the gang's place in the queue when the pass began, from 1; 0: it was not in it.  nodes: how many there were.
-    answer: the name of the decision's type, in small letters.
+    place: the gang's place in the queue at the start of the pass, from 1; 0: not in the queue.  nodes: their number.
+    answer: the name of the decision's type, in lowercase.
     """
 
     place: int
@@ -43,7 +43,7 @@ class Step(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class DecisionTrace:
-    """A document, judged: all gangs that wait was asked about, and who could be seated is."""
+    """A replayed document: all waiting gangs have been planned, and those that fit are seated."""
 
     engine: Engine
     steps: tuple[Step, ...]
@@ -54,42 +54,42 @@ class DecisionTrace:
         self._seats.update((key, decision) for key, decision in own if isinstance(decision, Seat))
 
     def decision(self, key: GangKey) -> Seat | None:
-        """The last answer to this gang when it asked for seats; None: it did not."""
+        """The last answer to a question about seats for this gang. None: no such question was asked."""
         return self._seats.get(key)
 
     def seats(self, key: GangKey) -> Place | None:
-        """The seats that the gang would be given at once."""
+        """The seats that the gang would get immediately."""
         found = self.decision(key)
         return found if isinstance(found, Place) else None
 
     def room(self, key: GangKey) -> Preempt | None:
-        """Who would have to leave, and where the gang would sit then."""
+        """The pods to preempt, and the seats of the gang after that."""
         found = (step.decision for step in reversed(self.steps) if step.gang.key == key)
         return next((own for own in found if isinstance(own, Preempt)), None)
 
     def trace(self) -> bytes:
-        """All steps as JSON, one a line; equal judgements are equal bytes."""
+        """All steps as JSON, one per line. Equal results are equal bytes."""
         lines = (msgspec.json.encode(step, order="deterministic", enc_hook=_plain) for step in self.steps)
         return b"".join(line + b"\n" for line in lines)
 
 
 def stand(document: Document, more: Iterable[ev.Event] = ()) -> Engine:
-    """The cluster as it is: taken over by an engine that has read all of it and decided nothing yet.
+    """An engine that has read and taken over the whole cluster, and has decided nothing yet.
 
-    more: facts that are not so, such as the pods of a gang that a person thinks of submitting.
+    more: hypothetical facts, such as the pods of a gang that is not submitted yet.
     """
     engine, now = Engine(document.policy), document.taken
     engine.observe([*document.events(), *more, ev.Synced(), ev.TookOver()], now)
     engine.observe(_asked(engine), now)
     for record in engine.ledger.registry.gangs.values():
-        # Its quorum is there since the last of its pods came, not since we look.
+        # The quorum exists since the last of its pods was created, not since the replay began.
         if record.waiting_since is not None:
             record.waiting_since = min(now, max((m.pod.created for m in record.live()), default=now))
     return engine
 
 
 def judge(document: Document, more: Iterable[ev.Event] = ()) -> DecisionTrace:
-    """Ask about all gangs that wait, in the order of the queue, in a copy that nothing acts upon."""
+    """Plan all waiting gangs, in the order of the queue, without any effect on the cluster."""
     engine = stand(document, more)
     return DecisionTrace(engine, tuple(_ask(engine, document.taken)))
 
@@ -104,7 +104,7 @@ def _ask(engine: Engine, now: float) -> Iterator[Step]:
 
 
 def _asked(engine: Engine) -> list[ev.Event]:
-    """Pods without our gate that have no seat: kube-scheduler asks about them, and offers every node."""
+    """Events for ungated pods without a seat, as if kube-scheduler asked about them and offered every node."""
     ledger = engine.ledger
     every = np.ones(len(engine.snapshot().names), dtype=np.bool_)
     return [
@@ -116,14 +116,14 @@ def _asked(engine: Engine) -> list[ev.Event]:
 
 
 def _is_tried(member: Member) -> bool:
-    """kube-scheduler tries this pod now, and asks us."""
+    """kube-scheduler tries this pod now, and calls the extender."""
     pod = member.pod
     kept = pod.gated or pod.held_back
     return member.live and pod.node is None and not kept and member.hold is None and member.tied is None
 
 
 def _plain(value: object) -> object:
-    """An array as JSON: its numbers, or what tells it from others."""
+    """An array as JSON: its numbers, or its shape and digest."""
     if not isinstance(value, np.ndarray):
         raise TypeError(f"{type(value).__name__} has no form in JSON")
     if value.size <= SHOWN:

@@ -1,8 +1,8 @@
-"""A snapshot without names: each becomes a keyed hash, the same one wherever it stands in one snapshot.
+"""A snapshot without names: each name becomes a keyed hash, the same one everywhere in one snapshot.
 
-Lives here: which texts of the model are no names and stay: KEPT. Every other text goes, also in fields that are added
-later. Labels of nodes that no gang asks for are left out. A text with a space is no name but may quote one: it goes
-whole. The same is decided on the document, but for ties, which the order of names breaks.
+Lives here: which texts of the model are not names and are kept: KEPT. Every other text is replaced, also in fields that
+are added later. Node labels that no gang uses are left out. A text with a space is not a name but may quote one, so all
+of it is removed. Decisions on the document stay the same, except for ties, which the order of names breaks.
 """
 
 import re
@@ -52,22 +52,22 @@ KEPT: Final[Mapping[type, frozenset[str]]] = {
     Asleep: frozenset({"scheduler"}),
     Quota: frozenset({"hard"}),
 }
-"""By type: fields whose texts are words of Kubernetes, of a closed list, or of the cluster's set-up."""
+"""By type: fields with texts from Kubernetes, from a closed list, or from the cluster's configuration."""
 
 HIDDEN: Final = "(redacted)"
 
 _HEAD: Final = re.compile(r"uid:|kube-|gangwright-system$")
-"""How names begin by which is decided: a pod without a gang, and namespaces of which no pod gives way."""
+"""Prefixes of names that affect decisions: a pod without a gang, and namespaces whose pods are never preempted."""
 
 
 def redact(document: Document, key: bytes) -> Document:
-    """The document without names. key: at most 64 bytes of chance. Who has it can recognize a name."""
+    """The document without names.  key: at most 64 random bytes. Anyone with the key can recognize a name."""
     found: Document = _Hand(document, hashing(key)).of(document)
     return msgspec.structs.replace(found, redacted=True)
 
 
 def hashing(key: bytes) -> Callable[[str], str]:
-    """What a text becomes under this key: a name 16 hexadecimal digits, any other text HIDDEN."""
+    """A function that redacts a text with this key: a name becomes 16 hexadecimal digits, any other text HIDDEN."""
 
     def hashed(text: str) -> str:
         if " " in text or not text:
@@ -81,7 +81,7 @@ def hashing(key: bytes) -> Callable[[str], str]:
 
 
 class _Hand:
-    """Goes over a document and passes every name through `hashed`."""
+    """Walks over a document and passes every name through `hashed`."""
 
     def __init__(self, document: Document, hashed: Callable[[str], str]) -> None:
         self._hashed = hashed
@@ -93,7 +93,7 @@ class _Hand:
             for own in term.labels
         }
         self._numbers = {own.key for own in asked if own.operator in {Operator.GREATER, Operator.LESS}}
-        """Labels whose values are compared as numbers: they stay."""
+        """Labels with values that are compared as numbers, which are kept."""
         self._asked = {
             *(own.key for own in asked),
             *(label for pod in document.pods for label, _ in pod.demand.selector),
@@ -124,7 +124,7 @@ class _Hand:
                 return self._made(own) if _names(own) else own
 
     def _made(self, own: Any, **given: Any) -> Any:
-        """A value of the same type; what is neither given nor kept is looked at."""
+        """A value of the same type. Fields that are neither given nor kept are redacted."""
         kept = KEPT.get(type(own), frozenset())
         values = {name: getattr(own, name) for name in _names(own)}
         looked = {name: part if name in kept else self.of(part) for name, part in values.items()}
@@ -138,7 +138,7 @@ class _Hand:
 
 
 def _names(own: Any) -> tuple[str, ...]:
-    """The fields of a NamedTuple, a Struct or a dataclass; none of anything else."""
+    """The fields of a NamedTuple, a Struct or a dataclass. Other values have none."""
     if is_dataclass(own):
         return tuple(field.name for field in fields(own) if field.init)
     return getattr(own, "_fields", ()) or getattr(own, "__struct_fields__", ())

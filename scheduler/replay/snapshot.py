@@ -1,8 +1,8 @@
-"""A snapshot: all facts about a cluster that the core decides by, at one moment, as JSON.
+"""A snapshot: all facts about a cluster that decisions depend on, at one moment, as JSON.
 
-Lives here: the format. Its facts are the model's own values, so nothing is translated and nothing lost. Never here:
-verdicts, which are worked out again. What only a running scheduler remembers (back-offs, barred nodes, estimates) is
-not in it: it is a snapshot of the cluster, not of a process.
+Lives here: the format. Its facts are the model's own values, so nothing is translated or lost. Never here: verdicts,
+which are computed again. The state of a running scheduler (backoffs, excluded nodes, estimates) is not included: it is
+a snapshot of the cluster, not of a process.
 """
 
 from collections.abc import Container, Iterable
@@ -17,11 +17,11 @@ from scheduler.model.policy import Policy
 from scheduler.model.workload import Budget, Group, OwnerTraits, Pod, Quota, labels_text, read_labels
 
 VERSION: Final = 1
-"""Of the format. A reader takes its own version alone: what decides alike tomorrow is not promised."""
+"""The version of the format. A reader accepts only its own version, because later versions may decide differently."""
 
 
 class InvalidSnapshot(ValueError):  # noqa: N818 - never leaves the edges that read a file
-    """These bytes are no snapshot; the text says what is wrong, and where."""
+    """These bytes are not a snapshot. The text names the problem and its place."""
 
 
 class _Head(msgspec.Struct, frozen=True):
@@ -30,12 +30,12 @@ class _Head(msgspec.Struct, frozen=True):
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True):
-    """A cluster at one moment. `taken`: seconds since the epoch. Pods are in the order in which they were met."""
+    """A cluster at one moment.  taken: seconds since the epoch.  pods: in the order in which they were first seen."""
 
     kind: Literal["GangwrightSnapshot"] = "GangwrightSnapshot"
     version: int = VERSION
     gangwright: str
-    """The version of the program that took it."""
+    """The version of Gangwright that created it."""
     taken: float
     redacted: bool = False
     policy: Policy
@@ -47,7 +47,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     pods: tuple[Pod, ...] = ()
 
     def events(self) -> list[ev.Event]:
-        """The document told as facts; pods last: what they refer to is better known before them."""
+        """The facts of the document as events. Pods come last, so that the objects that they refer to are known first."""
         return [
             *map(ev.NodeSeen, self.nodes),
             *map(ev.GroupSeen, self.groups),
@@ -63,8 +63,8 @@ _DOCUMENT: Final = msgspec.json.Decoder(Document)
 
 
 def document(events: Iterable[ev.Event], policy: Policy, now: float, gangwright: str) -> Document:
-    """The facts among these events; of several about one pod the last counts. Of a pod's labels those are kept that
-    disruption budgets name.
+    """The document with the facts of these events. The last event about a pod applies. Only pod labels that disruption
+    budgets use are kept.
     """
     told = list(events)
     budgets = tuple(event.budget for event in told if isinstance(event, ev.BudgetSeen))
@@ -88,18 +88,18 @@ def _only(labels: str, named: Container[str]) -> str:
 
 
 def encode(found: Document) -> bytes:
-    """The document as JSON; equal documents are equal bytes."""
+    """The document as JSON. Equal documents are equal bytes."""
     return msgspec.json.encode(found, order="deterministic")
 
 
 def decode(text: bytes) -> Document:
-    """The document that `encode` wrote. Raises InvalidSnapshot, which names the place of what is wrong."""
+    """The document that `encode` wrote. Raises InvalidSnapshot, which names the problem and its place."""
     try:
         head = _HEAD.decode(text)
         if head.kind != "GangwrightSnapshot":
-            raise InvalidSnapshot(f"kind is {head.kind[:64]!r}, not 'GangwrightSnapshot'")
+            raise InvalidSnapshot(f"kind: must be 'GangwrightSnapshot', not {head.kind[:64]!r}")
         if head.version != VERSION:
-            raise InvalidSnapshot(f"version is {head.version}; this program reads version {VERSION} alone")
+            raise InvalidSnapshot(f"version: must be {VERSION}, not {head.version}; take a new snapshot")
         return _DOCUMENT.decode(text)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         whole = isinstance(error, msgspec.ValidationError)

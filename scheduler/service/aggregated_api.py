@@ -1,9 +1,9 @@
-"""The status service as a group of the Kubernetes API, served to the API server alone.
+"""The status service as a group of the Kubernetes API, served to the API server only.
 
-Lives here: the certificates of both sides, the APIService that leads here, and another try when one of them fails. Never
+Lives here: the certificates of both sides, the APIService that points here, and retries when one of them fails. Never
 here: an answer, or who may see it.
 
-Why a failure ends nothing: people can ask by other roads, and gangs are placed without any of them.
+Why a failure ends nothing: users can reach the status API in other ways, and scheduling does not depend on it.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from scheduler.status.request_headers import CONFIG_MAP, RequestHeaders
 from scheduler.status.status_app import build_aggregated_app
 
 LOOK_EVERY: Final = 60.0
-"""Seconds between two looks at what the API server says of itself, and between two tries; client-go looks as often."""
+"""Seconds between two reads of the API server's configuration, and between two tries. client-go reads it as often."""
 
 API_SERVICE: Final = f"/apis/apiregistration.k8s.io/v1/apiservices/v1.{API_PREFIX.rpartition('/')[2]}"
 
@@ -53,7 +53,7 @@ class _APIService(Struct):
 
 @dataclass(frozen=True, slots=True)
 class _Trusting(Aggregation):
-    """The settings, and which client is the API server."""
+    """The settings, and how to recognize the API server as a client."""
 
     client_ca: str = ""
     client_names: tuple[str, ...] = ()
@@ -62,9 +62,9 @@ class _Trusting(Aggregation):
 async def keep_serving(
     settings: Aggregation, service: StatusService, client: Client, namespace: str
 ) -> Never:
-    """Serve until cancelled; begin again when the API server's own certificates change, and when something fails.
+    """Serve until canceled. Restart the server when the API server's own certificates change, and after a failure.
 
-    namespace: our own.
+    namespace: the one that Gangwright runs in.
     """
     while True:
         try:
@@ -73,23 +73,23 @@ async def keep_serving(
                 _files(settings, client, namespace) as files,
                 _serving(settings, service, headers, files),
             ):
-                while await _still(client, headers, files):  # noqa: ASYNC110 - nothing tells of a change
+                while await _still(client, headers, files):  # noqa: ASYNC110 - no event announces a change
                     await asyncio.sleep(LOOK_EVERY)
         except Exception as error:  # noqa: BLE001 - a task that fails would end the scheduler
-            _say("not a part of the Kubernetes API now: the command line needs --server or --offline", error)
+            _say("aggregated API is not served; run commands with --server or --offline", error)
             await asyncio.sleep(LOOK_EVERY)
 
 
 async def _still(client: Client, headers: RequestHeaders, files: Files) -> bool:
-    """Whether the API server is known by the same headers and certificate; have it know ours. While it cannot be asked,
-    what was known goes on.
+    """Whether the API server still has the same headers and certificate. Also registers this server's authority with
+    it. If the API server does not answer, the previous values stay in use.
     """
     try:
         now = await request_headers(client)
         if files.authority is not None:
             await register(client, _text(files.authority))
     except (KubeError, SettingsError) as error:
-        _say("the APIService may not lead here", error)
+        _say("the APIService may not point to this server", error)
         return True
     return now == headers
 
@@ -103,16 +103,16 @@ def _say(what: str, error: Exception) -> None:
 
 
 async def request_headers(client: Client) -> RequestHeaders:
-    """What the API server says of itself. Raises KubeError, and SettingsError where it passes no requests on."""
+    """The API server's configuration for request headers. Raises KubeError, and SettingsError if it has none."""
     found = msgspec.json.decode(await client.request("GET", CONFIG_MAP), type=_ConfigMap)
     try:
         return RequestHeaders.read(found.data)
     except ValueError as error:
-        raise SettingsError("aggregation.serve", "true", f"{error}; or set it to false") from None
+        raise SettingsError("aggregation.serve", "true", f"{error}, or set it to false") from None
 
 
 async def register(client: Client, authority: str) -> None:
-    """Have the API server check us by this certificate, PEM. Raises KubeError."""
+    """Make the API server check this server by this certificate, PEM. Raises KubeError."""
     wanted = base64.b64encode(authority.encode()).decode()
     found = msgspec.json.decode(await client.request("GET", API_SERVICE), type=_APIService)
     if found.spec.ca_bundle != wanted:
@@ -122,7 +122,7 @@ async def register(client: Client, authority: str) -> None:
 
 @asynccontextmanager
 async def _files(settings: Aggregation, client: Client, namespace: str) -> AsyncIterator[Files]:
-    """The configured certificate, whose authority is not ours to publish; else the one that the Secret keeps."""
+    """The configured certificate, whose authority is not published; otherwise the one in the Secret."""
     if settings.cert:
         yield Files(settings.cert, settings.key, None)
         return
@@ -147,12 +147,12 @@ async def _serving(
             fields=GROUP_FIELDS,
             ends=service.metrics.certificate_end_timestamp_seconds,
         ) as port:
-            _log.info("a part of the Kubernetes API", port=port, path=API_PREFIX)
+            _log.info("serving the aggregated API", port=port, path=API_PREFIX)
             yield
 
 
 def _trusting(settings: Aggregation, headers: RequestHeaders, files: Files, authority: Path) -> _Trusting:
-    """What to listen with. authority: the file to write that of the API server into."""
+    """The settings to listen with. authority: the file to write the API server's authority to."""
     authority.write_text(headers.authority, encoding="utf-8")
     chosen = {own.name: getattr(settings, own.name) for own in fields(settings)}
     return _Trusting(

@@ -1,6 +1,6 @@
-"""The forecast, made again and again in the background while gangs wait.
+"""The forecast, repeated in the background while gangs wait.
 
-It works on a thread, on a picture that does not change; a forecast that took long is followed by a longer rest.
+It runs on a thread, on a snapshot that does not change. The longer a forecast took, the longer the pause after it.
 """
 
 import asyncio
@@ -13,10 +13,10 @@ from scheduler.engine import Engine
 from scheduler.engine.explanation import foresee
 
 EVERY: Final = 10.0
-"""Seconds between two forecasts at least; people look at one for longer."""
+"""Minimum seconds between two forecasts. Users look at one for longer."""
 
 SHARE: Final = 0.05
-"""Of all time, how much may go into forecasts: the thread and the verbs share one interpreter."""
+"""Maximum share of time for forecasts: the thread and the extender endpoints share one interpreter."""
 
 _log = structlog.get_logger("foresight")
 
@@ -27,9 +27,7 @@ async def keep_foreseeing(
     took: Callable[[float], None],
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> Never:
-    """Forecast until cancelled; `took` is told how long each took. A forecast that fails is missing, and said in the
-    log.
-    """
+    """Forecast until canceled. `took` receives the seconds of each forecast. A forecast that fails is logged."""
     while True:
         seconds = await _once(engine, clock)
         took(seconds)
@@ -44,7 +42,7 @@ async def _once(engine: Engine, clock: Callable[[], float]) -> float:
     seen = engine.outlook(began)
     try:
         starts = await asyncio.to_thread(foresee, seen)
-    except Exception:  # noqa: BLE001 - a forecast is a courtesy: whatever it fails at, gangs are placed
+    except Exception:  # noqa: BLE001 - a forecast is optional: scheduling goes on without it
         _log.exception("forecast failed", gangs=len(seen.waiting), kind=("forecast failed",))
         starts = {}
     engine.forecasts.took(starts, began)

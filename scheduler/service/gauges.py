@@ -1,4 +1,4 @@
-"""What the ledger counted and the engine sees → metrics, every few seconds."""
+"""The ledger's counts and the engine's state → metrics, every few seconds."""
 
 import math
 from collections import Counter
@@ -27,7 +27,7 @@ from scheduler.telemetry.metrics import Metrics, begin
 
 
 class Gauges:
-    """Carries counts over to the registry: counters by their growth, gauges by their state."""
+    """Transfers counts to the registry: counters by their growth, gauges by their state."""
 
     def __init__(self, engine: Engine, metrics: Metrics, reflectors: dict[str, Reflector[Any]]) -> None:
         self._engine = engine
@@ -41,7 +41,7 @@ class Gauges:
         """Fragmentation by resource, as last measured."""
 
     def refresh(self, now: float) -> None:
-        """Bring every metric up to date that is not counted where it happens."""
+        """Update every metric that is not counted where it happens."""
         self._count_tally()
         self._show_gangs(now)
         self._show_watches(now)
@@ -79,7 +79,7 @@ class Gauges:
                     metrics.domains_spanned_ratio.labels(level).observe(spanned / fewest)
 
     def _show_gangs(self, now: float) -> None:
-        """A replica that does not act only keeps facts: it judges no gang, so it has nothing to say of gangs."""
+        """Update the metrics of gangs. A standby replica only keeps facts and decides nothing, so it shows no gangs."""
         metrics, ledger = self._metrics, self._engine.ledger
         census = ledger.gang_counts() if ledger.acting else {}
         metrics.gangs.clear()
@@ -95,7 +95,7 @@ class Gauges:
         metrics = self._metrics
         for name, reflector in self._reflectors.items():
             age = reflector.last_event_age(now)
-            if math.isfinite(age):  # a kind that is not installed was never heard
+            if math.isfinite(age):  # a kind that is not installed never sent an event
                 metrics.cache_age_seconds.labels(name).set(max(0.0, age))
             metrics.cache_objects.labels(name).set(reflector.count)
             for cause, total in reflector.restarts.items():
@@ -116,7 +116,7 @@ class Gauges:
         metrics.set_ratio(metrics.fragmentation_ratio, self.fragments)
 
     def _show_shares(self) -> None:
-        """Namespaces and resources that `queue.shares` names, and no others: the settings bound the series."""
+        """Update the metrics of shares, only for namespaces and resources in `queue.shares`: this bounds the series."""
         before, self._shares = self._shares, dict(self._share_amounts())
         for own in [own for own in before if own not in self._shares]:
             own[0].remove(*own[1:])
@@ -125,7 +125,7 @@ class Gauges:
                 own[0].labels(*own[1:]).set(value)
 
     def _share_amounts(self) -> Iterator[tuple[tuple[Gauge, str, str], float]]:
-        """By gauge, namespace and resource, what is shown."""
+        """The values to show, by gauge, namespace and resource."""
         ledger = self._engine.ledger
         shares = self._engine.policy.shares if ledger.acting else {}
         named = {name for share in shares.values() for name, _ in (*share.guaranteed, *share.ceiling)}
@@ -140,11 +140,11 @@ class Gauges:
 
 
 RESULTS: Final = ("done", *FailureKind)
-"""What became of a write."""
+"""Outcomes of a write."""
 
 
 def begin_all(metrics: Metrics) -> None:
-    """Every counter whose words are a closed list, at 0: Prometheus sees no growth in a count that begins above it."""
+    """Set every counter with a fixed list of labels to 0: Prometheus misses the growth of one that starts above 0."""
     effects = [kind.__name__ for kind in get_args(Effect)]
     begin(metrics.verb_total, VERBS, get_args(Result))
     begin(metrics.verb_total, ["none"], ["error"])

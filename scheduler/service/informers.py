@@ -1,8 +1,7 @@
-"""What watches tell → events of the model, batch by batch.
+"""Changes from watches → events of the model, batch by batch.
 
-Lives here: which reflector feeds which sink, when everything has been read once, and that an object which cannot be
-understood is left out: one user must not stop the others' gangs. What an object means is
-`objects.translate`'s business.
+Lives here: which reflector feeds which sink, and when every list has been read once. An object that cannot be parsed is
+skipped, because one user must not stop the gangs of others. `objects.translate` knows the meaning of objects.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,13 +20,13 @@ from scheduler.objects.watched_resources import RESOURCES, Resource
 Observe = Callable[[Sequence[Event]], None]
 
 Unreadable = Callable[[str], None]
-"""Told the kind, as a watch's name, of every object that was left out, and of a node of which a part was."""
+"""Receives the kind, as a watch's name, of every object that was skipped, and of nodes that were read only in part."""
 
 _log = structlog.get_logger("informers")
 
 
 class Informers:
-    """Passes events on to `observe`; `whole` is called once, when every list was read."""
+    """Passes events on to `observe`. Calls `whole` once, when every list has been read."""
 
     def __init__(
         self,
@@ -43,14 +42,14 @@ class Informers:
         self._missing = {resource.path for resource in RESOURCES}
         self.synced = False
         self.volumes = self._translator.volumes
-        """What claims are bound to, as it is read."""
+        """The volumes that claims are bound to, kept current."""
 
     def missing(self) -> list[str]:
         """Collections whose list has not been read yet."""
         return sorted(self._missing)
 
     def watches(self) -> dict[str, tuple[ch.Resource[Any], ch.Sink[Any]]]:
-        """By kind: what to watch, and which sink to tell. Kinds of one plural name are told apart by their API group."""
+        """By kind: the resource to watch, and its sink. The API group distinguishes kinds with the same plural name."""
         return {
             _name(row): (
                 ch.Resource(row.path, row.type, optional=row.optional, dispensable=row.dispensable),
@@ -61,7 +60,7 @@ class Informers:
 
     @property
     def decisive(self) -> frozenset[str]:
-        """Names of the watches without which nothing is to be done."""
+        """Names of the watches that scheduling depends on."""
         return frozenset(_name(row) for row in RESOURCES if row.decides)
 
     def _sink(self, row: Resource) -> ch.Sink[Any]:
@@ -76,7 +75,7 @@ class Informers:
         return sink
 
     def _understood(self, row: Resource, change: ch.Change[Any]) -> Sequence[Event]:
-        """What a change means; nothing when its object cannot be understood."""
+        """The events of a change; none if its object cannot be parsed."""
         try:
             match change:
                 case ch.Seen():
@@ -91,13 +90,13 @@ class Informers:
                     self._leave_out(row, change.key, change.message)
                 case ch.Synced():
                     self._missing.discard(row.path)
-        except Exception as error:  # noqa: BLE001 - whatever is wrong with one object, the others count
+        except Exception as error:  # noqa: BLE001 - one bad object must not affect the others
             key = None if isinstance(change, ch.Synced) else change.key
             self._leave_out(row, key, f"{type(error).__name__}: {error}", trace=True)
         return ()
 
     def _tell_of(self, row: Resource, key: ch.Key, before: tuple[Complaint, ...] | None) -> None:
-        """What cannot be read of a node counts as zero. That is told once, however often the node changes."""
+        """Log the parts of a node that cannot be read and count as zero: once, however often the node changes."""
         complaints = self._translator.node_complaints.get(key.name)
         if complaints and complaints != before:
             self._unreadable(_name(row))
@@ -110,15 +109,15 @@ class Informers:
 
     def _leave_out(self, row: Resource, key: ch.Key | None, message: str, *, trace: bool = False) -> None:
         name = _name(row)
-        place = "/".join(filter(None, key)) if key else ""  # the name alone of what belongs to the cluster
+        place = "/".join(filter(None, key)) if key else ""  # cluster-scoped objects have only a name
         self._unreadable(name)
         _log.warning(
-            "object left out",
+            "object skipped",
             resource=name,
             object=place,
             message=message,
             exc_info=trace,
-            kind=("object left out", name, place),  # a few lines an object, however often it changes
+            kind=("object skipped", name, place),  # a few lines per object, however often it changes
         )
 
 

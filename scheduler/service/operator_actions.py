@@ -1,6 +1,6 @@
-"""What people do to gangs and nodes through the status service: dry runs, drains, and moves that make room.
+"""Actions that users start through the status service: dry runs, drains, and moves that free capacity.
 
-Lives here: how each is carried out, what has to be true before, and the words of the answer. Never here: who may ask.
+Lives here: how each action runs, its preconditions, and the text of the answer. Never here: who may start it.
 """
 
 import asyncio
@@ -20,19 +20,19 @@ from scheduler.model.workload import GangKey, Pod
 from scheduler.service.service import Service
 from scheduler.status.operator_api import Drained, Moved, OperatorError, Trial, cannot_tell, would_leave
 
-NO_MORE: Final = "the gang of this name is there and has its quorum, and there is no room for more of it now"
+NO_MORE: Final = "the gang already exists with its quorum, and there is no free capacity for more members now"
 
 _log = structlog.get_logger("operator")
 
 DrainNode = Callable[[str, str], Awaitable[Drained]]
 MakeMoves = Callable[[Defrag], None]
 
-ELSEWHERE: Final = "this replica does not act, or does not see the cluster; ask again, or ask another one"
-CHANGED: Final = "the cluster changed while the moves were worked out, so nothing was moved; run it again"
+ELSEWHERE: Final = "this replica is not active or its cache is stale; try again, or ask another replica"
+CHANGED: Final = "the cluster changed meanwhile, so nothing was moved; run the command again"
 
 
 class OperatorActions:
-    """Serves people; every answer is of this replica."""
+    """Serves users. Every answer comes from this replica."""
 
     def __init__(self, engine: Engine, clock: Callable[[], float], drain: DrainNode, move: MakeMoves) -> None:
         self._engine = engine
@@ -41,21 +41,21 @@ class OperatorActions:
         self._move = move
 
     def forecasts(self) -> Mapping[GangKey, Estimate]:
-        """When waiting gangs are expected to start."""
+        """When pending gangs are expected to start."""
         return self._engine.forecasts.starts
 
     def victims(self, gang: GangKey) -> Sequence[Unit]:
-        """Who was asked to leave for this gang."""
+        """The pods and gangs that are preempted for this gang."""
         record = self._engine.ledger.registry.gangs.get(gang)
         return record.plan.units if record is not None and record.plan is not None else ()
 
     async def inquire(self, gang: GangKey) -> Found:
-        """How near this gang is to a seat, and which pods room would cost; worked out beside what kube-scheduler asks."""
+        """How close this gang is to a placement, and its potential victims. Computed on a thread."""
         asked = self._engine.inquire(gang, self._clock())
         return await asyncio.to_thread(asked.answer, self._engine.policy) if asked is not None else Found()
 
     async def simulate(self, pods: Sequence[Pod]) -> Trial:
-        """Ask what would be asked if these pods had just come; nothing changes."""
+        """Decide about these pods as if they had just been created. Changes nothing."""
         sketched = self._engine.sketch(pods)
         await asyncio.to_thread(sketched.form)
         tried = self._engine.trial(sketched, self._clock())
@@ -65,16 +65,16 @@ class OperatorActions:
         if isinstance(seat, Place) and not seat.seats:  # surplus of a gang that has its quorum
             return Trial(Reason.INSUFFICIENT_RESOURCES, NO_MORE)
         if isinstance(seat, Place):
-            return Trial(Reason.SEATED, "the gang would start at once", dict(seat.seats))
+            return Trial(Reason.SEATED, "the gang would start now", dict(seat.seats))
         return _foretold(seat, room)
 
     async def drain(self, node: str, by: str) -> Drained:
-        """Move gangs away from a node, onto seats that were found first."""
+        """Move gangs away from a node, to nodes that are reserved first."""
         _log.info("drain", node=node, by=by)
         return await self._drain(node, by)
 
     async def find_moves(self) -> Defrag | None:
-        """Moves that make room for the first gang that waits; worked out beside what kube-scheduler asks."""
+        """Moves that free capacity for the first pending gang. Computed on a thread."""
         key = self._engine.first_waiting()
         if key is None:
             return None
@@ -86,13 +86,13 @@ class OperatorActions:
         )
 
     def make_moves(self, found: Defrag, by: str) -> None:
-        """Begin with these moves, all seats kept."""
+        """Start these moves, with all seats reserved."""
         _log.info("defrag", gang=str(found.gang), moves=[str(move.gang) for move in found.moves], by=by)
         self._move(found)
 
 
 def _foretold(seat: Wait | Refuse, room: Preempt | Reservation | None) -> Trial:
-    """There is no seat now; this is how there would be one, or why not."""
+    """The answer for a gang that does not fit now: how it would fit, or why it never does."""
     if isinstance(seat, Refuse):
         return Trial(seat.reason, f"{TEXT[seat.reason]}: {seat.field}: {seat.value!r}: {seat.remedy}")
     if isinstance(room, Preempt):
@@ -105,21 +105,21 @@ def _foretold(seat: Wait | Refuse, room: Preempt | Reservation | None) -> Trial:
 
 
 async def drain_node(service: Service, node: str, _by: str) -> Drained:
-    """Begin, or say how far it is. Raises OperatorError where the node is not cordoned: its seats would be given out
-    again.
+    """Start a drain, or report its progress. Raises OperatorError if the node is not cordoned, because its resources
+    would be assigned again.
     """
     known = service.engine.ledger.nodes.get(node)
     if not (service.engine.ledger.ready and service.may_act()):
         raise OperatorError(ELSEWHERE)
     if known is not None and known.schedulable:
-        raise OperatorError(f"{node} takes new pods: first `kubectl cordon {node}`")
+        raise OperatorError(f"{node} is schedulable; run `kubectl cordon {node}` first")
     told, effects = service.engine.drain(node, service.clock())
     service.submit(effects)
     return drained(told)
 
 
 def make_moves(service: Service, found: Defrag) -> None:
-    """Begin. Raises OperatorError where the moves no longer hold: nothing is moved then."""
+    """Start the moves. Raises OperatorError if they are no longer valid; then nothing moves."""
     if not (service.engine.ledger.ready and service.may_act()):
         raise OperatorError(ELSEWHERE)
     begun, effects = service.engine.make_moves(found, service.clock())
@@ -129,7 +129,7 @@ def make_moves(service: Service, found: Defrag) -> None:
 
 
 def drained(told: Drain) -> Drained:
-    """What was begun, gang by gang."""
+    """The outcome of a drain, gang by gang."""
     moved = [
         Moved(own.gang, len({*own.seats, *own.stays, *own.leaving}), "; ".join(_outcome(own)))
         for own in told.departures
@@ -147,4 +147,4 @@ def _outcome(own: Departure) -> Iterator[str]:
     for why, count in sorted(Counter(own.stays.values()).items()):
         yield f"{count} {'stays' if count == 1 else 'stay'}: {why}"
     if own.leaving:
-        yield f"{len(own.leaving)} on their way out"
+        yield f"{len(own.leaving)} terminating"

@@ -1,4 +1,4 @@
-"""The parts of `gangwright serve`, put together and kept running until the process is told to stop."""
+"""The parts of `gangwright serve`, assembled and kept running until the process is stopped."""
 
 import gc
 from collections.abc import Callable, Mapping, Sequence
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-import numpy.ma  # noqa: F401 - np.unique imports it when first called, and then a verb waits 50 ms for it
+import numpy.ma  # noqa: F401 - np.unique imports it at its first call, which would delay a call by 50 ms
 import structlog
 
 from scheduler.clock import steady
@@ -38,38 +38,38 @@ from scheduler.settings import Settings
 from scheduler.telemetry.metrics import Metrics
 
 STALLED: Final = 10.0
-"""Seconds without a turn of the planning loop after which we are not ready: the longest plan takes 0.1 s."""
+"""Seconds without a turn of the planning loop after which Gangwright is not ready. The longest plan takes 0.1 s."""
 
 RESERVE: Final = 8
-"""Connections to the API server for what comes now and then: looks at the Lease, and what people ask."""
+"""Connections to the API server for occasional calls: reads of the Lease, and requests of users."""
 
 KUBE_SCHEDULER: Final = "kube-scheduler"
-"""What is of no use without us: /livez/kube-scheduler is its liveness probe."""
+"""The program that is useless without Gangwright: /livez/kube-scheduler is its liveness probe."""
 
 _log = structlog.get_logger("service")
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where settings come from: how they are read, and what differs when they do."""
+    """The source of settings: how to read them, and a stamp that changes when they do."""
 
     read: Callable[[], Settings]
     stamp: Callable[[], object]
 
 
 def connections(settings: Settings) -> int:
-    """Connections to the API server: as many writes as may be under way keep neither a watch nor the Lease waiting."""
+    """Connections to the API server: enough that concurrent writes delay neither a watch nor the Lease."""
     return len(RESOURCES) + SPARE + settings.api.concurrent_writes + ANNOUNCERS + RESERVE
 
 
 async def run(
     settings: Settings, listening: Callable[[Mapping[str, str]], None], source: Source | None = None
 ) -> None:
-    """Serve until cancelled. `listening` is told the URLs of verbs, probes and status by these names once they answer.
+    """Serve until canceled. `listening` receives the URLs of verbs, probes and status by these names once they answer.
 
-    source: how the settings are read again when their file changes; None: they are not.
+    source: how to reload the settings when their file changes; None: never.
 
-    Returns when another replica leads. Raises SettingsError for settings that cannot be used, in a group.
+    Returns when another replica leads. Raises SettingsError, in a group, for settings that cannot be used.
     """
     metrics = Metrics()
     begin_all(metrics)
@@ -144,7 +144,7 @@ class _Parts(NamedTuple):
 
 
 def _parts(settings: Settings, client: Client, metrics: Metrics) -> _Parts:
-    """The service and what works for it, not begun yet."""
+    """The service and its helpers, not started yet."""
     engine = Engine(settings.policy)
     lease = LeaseName(settings.lease.namespace, settings.lease.name) if settings.lease.follow else None
     follower = Follower(client, lease, settings.lease.hostname)
@@ -175,7 +175,7 @@ def _parts(settings: Settings, client: Client, metrics: Metrics) -> _Parts:
 
 
 def reflectors_of(intake: Informers, client: Client) -> dict[str, Reflector[Any]]:
-    """By name, who follows each kind."""
+    """The reflector of each kind, by name."""
     return {
         name: Reflector(client, resource, sink, probe_pace=guarded(intake, name))
         for name, (resource, sink) in intake.watches().items()
@@ -183,12 +183,12 @@ def reflectors_of(intake: Informers, client: Client) -> dict[str, Reflector[Any]
 
 
 def guarded(intake: Informers, name: str) -> Pace:
-    """Only of what decides a look from beside is worth its call."""
+    """The probing pace of a watch. Only a watch that scheduling depends on is worth the extra calls."""
     return Pace() if name in intake.decisive else UNGUARDED
 
 
 def _whole(service: Service) -> None:
-    """Everything has been read: most of it lives as long as the process, and its collection would pause a verb."""
+    """Every list has been read. Most objects live as long as the process; collecting them would delay a call."""
     gc.collect()
     gc.freeze()
     service.synced()
@@ -207,7 +207,7 @@ def _outcomes(service: Service, metrics: Metrics, outcomes: Sequence[Outcome]) -
 def _limit(service: Service, settings: Settings) -> Limits:
     ledger = service.engine.ledger
     found = limits(len(ledger.nodes), ledger.registry.count, settings.verbs.body_limit)
-    # Until all nodes are listed, kube-scheduler knows more of them than we do.
+    # Until all nodes are listed, kube-scheduler knows more of them than Gangwright does.
     return found if ledger.synced else Limits(found.body)
 
 
@@ -221,7 +221,7 @@ def _checks(parts: _Parts, settings: Settings) -> list[probes.Check]:
         probes.Check(
             "lease",
             service.leads() or not service.engine.ledger.acting,
-            "the Lease of the kube-scheduler beside us ran out",
+            "the Lease of this replica's kube-scheduler expired",
         ),
         probes.Check("planning", turned <= STALLED, f"the planning loop last turned {turned:.0f} s ago"),
     ]

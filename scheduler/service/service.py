@@ -1,8 +1,8 @@
-"""The loop: facts in, plans made, effects out, outcomes back in as facts.
+"""The loop: facts in, plans created, effects out, outcomes back in as facts.
 
-One task plans. It is woken by every fact and by the ledger's next deadline, and between two gangs it lets the
-event loop turn. A question that takes long is worked out on a thread, on a picture that does not change; its
-answer comes back with the generation it was made from.
+One task plans. Every fact and the ledger's next deadline wake it, and it lets the event loop turn between two gangs. A
+long computation runs on a thread, on a snapshot that does not change. Its answer comes back with the generation of that
+snapshot.
 """
 
 import asyncio
@@ -23,38 +23,38 @@ from scheduler.model.verbs import Answer, Failed, FilterCall, PreemptCall, Prior
 from scheduler.model.workload import Uid
 
 PLANNING_SLICE: Final = 0.001
-"""Seconds of planning after which the event loop turns: what a verb waits for at most, beside one gang's own time."""
+"""Seconds of planning after which the event loop turns. A call waits at most this long, plus the time of one gang."""
 
 YIELDS: Final = 8
-"""Turns of the event loop between two spells of planning: from its first byte to its reply a verb takes about five, and
-would otherwise wait for a spell in each of them. A turn in which nothing happens costs some 15 µs."""
+"""Turns of the event loop between two spells of planning. A call takes about five turns from its first byte to its
+reply, and would otherwise wait for a spell in each of them. A turn in which nothing happens costs about 15 µs."""
 
 SWITCH: Final = 0.0005
-"""Seconds after which a thread that plans lets the event loop go on. A verb asks for its turn after each of its three
-system calls; with Python's 5 ms that alone makes 15."""
+"""Seconds after which a planning thread lets the event loop run. A call waits for the interpreter after each of its
+three system calls. With Python's default of 5 ms that alone takes 15 ms."""
 
 SHARE: Final = 0.25
-"""Of all time, how much may be spent on looking at gangs that events have touched. A gang of 500 takes milliseconds to
-look at, and every one of its members brings events of its own: they are taken in one by one and looked at together.
-What comes after a quiet moment is never put off."""
+"""Maximum share of time for reviewing gangs that events have changed. Reviewing a gang of 500 takes milliseconds, and
+each of its members causes events. They are taken in one by one and reviewed together. Events after a quiet moment are
+never delayed."""
 
 PAUSE: Final = 0.01
-"""Seconds between two such looks at least: while a gang is let go, its members' events come a millisecond apart."""
+"""Minimum seconds between two such reviews. While a gang is ungated, its members' events come every millisecond."""
 
 SHORTEST: Final = 0.01
-"""Seconds that the loop rests at least when only an answer is due again."""
+"""Minimum seconds that the loop rests when only an answer is due again."""
 
 IDLE: Final = 0.5
-"""Seconds after which the loop looks whether we act, when nothing else wakes it."""
+"""Seconds after which the loop checks whether this replica is active, if nothing else wakes it."""
 
 _log = structlog.get_logger("service")
 
 
 class Service:
-    """The engine, at work. `clock` never goes back, in seconds since the epoch.
+    """The running engine. `clock` is in seconds since the epoch and never goes back.
 
-    acting: whether it is we who may act.  passed_on: a count that grows when another replica may have acted.
-    blind: seconds for which what we know may be the past; above `blind_after` nothing is done by it.
+    acting: whether this replica may act. passed_on: a count that grows when another replica may have been active.
+    blind: seconds for which the cache may be stale. Above `blind_after`, scheduling pauses.
     """
 
     def __init__(
@@ -71,12 +71,12 @@ class Service:
         self.engine = engine
         self.clock = clock
         self.last_turn = float("-inf")
-        """When the planning loop last turned; a probe asks."""
+        """When the planning loop last turned. A probe reads it."""
         self.actions: Actions | None = None
         self._acting = acting
         self._passed_on = passed_on
         self._term = 0
-        """What `passed_on` was when we took over."""
+        """The value of `passed_on` when this replica became active."""
         self._blind = blind
         self._blind_after = blind_after
         self._planned = planned
@@ -88,7 +88,7 @@ class Service:
     # ── facts ───────────────────────────────────────────────────────────────────────────────────────────
 
     def observe(self, events: Sequence[Event]) -> None:
-        """Take in what happened at once; what follows from it begins soon (see `SHARE`)."""
+        """Take in events at once. Their consequences follow soon (see `SHARE`)."""
         self.engine.ledger.take(events, self.clock())
         if self._settling is None:
             loop = asyncio.get_running_loop()
@@ -100,8 +100,8 @@ class Service:
                         waiter.set()
 
     def _settle(self) -> None:
-        """Begin with what follows from all that was taken in. A replica that may not act leaves it to the loop's next
-        turn.
+        """Start the consequences of all events that were taken in. A replica that may not act leaves this to the loop's
+        next turn.
         """
         if self._settling is not None:
             self._settling.cancel()
@@ -125,10 +125,10 @@ class Service:
         )
 
     def submit(self, effects: Iterable[Effect]) -> None:
-        """Have these done, and log on which gangs a step failed meanwhile."""
+        """Carry out these effects, and log the gangs on which a step failed meanwhile."""
         for fault in self.engine.ledger.faults.drain():
             _log.error(
-                "a step failed on one gang; the others go on",
+                "a step failed on one gang; other gangs are not affected",
                 gang=str(fault.gang),
                 error=repr(fault.error),
                 exc_info=None if fault.again else fault.error,
@@ -140,7 +140,7 @@ class Service:
     # ── the loop ────────────────────────────────────────────────────────────────────────────────────────
 
     async def run(self) -> None:
-        """Plan until cancelled, or until another replica acts: then this process must start afresh."""
+        """Plan until canceled, or until another replica is active: then this process must restart."""
         sys.setswitchinterval(SWITCH)
         while self._follow_lease():
             self.last_turn = self.clock()
@@ -150,7 +150,7 @@ class Service:
             await self._rest()
 
     def _follow_lease(self) -> bool:
-        """Begin to act when it is our turn, and put it off while we cannot; False when another may have acted since."""
+        """Become active when the Lease allows it, pause while the cache is stale. False: another may have acted."""
         ledger, now = self.engine.ledger, self.clock()
         if not self._unreplaced():
             return False
@@ -159,34 +159,34 @@ class Service:
         if ledger.blind:
             self.observe([SawAgain()])
             self._settle()
-            _log.info("the picture is fresh again, and the lease is ours")
+            _log.info("cache is current, scheduling resumed")
         elif self._acting(now) and ledger.synced and not ledger.acting:
             self._term = self._passed_on()
             self.observe([TookOver()])
             self._settle()
-            _log.info("acting", gangs=len(ledger.registry.gangs), holds=ledger.holds())
+            _log.info("active", gangs=len(ledger.registry.gangs), holds=ledger.holds())
         elif ledger.acting and ledger.next_deadline() <= now:
             self.observe([Tick()])
             self._settle()
         return True
 
     def _unreplaced(self) -> bool:
-        """Since we began to act no other replica can have acted; true before we did."""
+        """Whether no other replica can have been active since this one became active. True before that."""
         return not self.engine.ledger.acting or self._passed_on() == self._term
 
     def leads(self) -> bool:
-        """Asked before every call to the API server: the process may have slept since the loop last turned."""
+        """Whether this replica leads. Checked before every call to the API server: the process may have slept."""
         return self._acting(self.clock()) and self._unreplaced()
 
     def may_act(self) -> bool:
-        """Asked before every step, a person's drain too: we lead, and what we know is the present."""
+        """Whether this replica leads and its cache is current. Checked before every step, also of a user's drain."""
         now = self.clock()
         return self.leads() and self._sees(now)
 
     def _sees(self, now: float) -> bool:
-        """What we know is the present; where it is not, gangs are not looked at any more.
+        """Whether the cache is current. If it is not, gangs are no longer reviewed.
 
-        That holds for a Lease that has run out as well: what comes to be known meanwhile may be about to change.
+        The same applies to an expired Lease: facts that arrive meanwhile may be about to change.
         """
         blind = self._blind(now)
         held = not self.engine.ledger.acting or self._acting(now)
@@ -194,13 +194,12 @@ class Service:
             return True
         if self.engine.ledger.ready:
             self.observe([LostSight()])
-            _log.warning(
-                "nothing is done: the lease ran out, or the picture is stale", held=held, seconds=round(blind)
-            )
+            why = "cache is stale" if held else "lease expired"
+            _log.warning(f"{why}, scheduling paused", held=held, seconds=round(blind))
         return False
 
     async def _plan(self) -> None:
-        """Ask about all gangs that wait, in order."""
+        """Plan all pending gangs, in order."""
         began = turned = self.clock()
         asked = False
         while self.may_act() and (question := self.engine.ask(self.clock())) is not None:
@@ -218,14 +217,14 @@ class Service:
             self._planned(self.clock() - began)
 
     async def _decision(self, question: Question) -> Made | Fault:
-        """The planner's answer; a large question is worked out beside the event loop."""
+        """The planner's answer. A large question is computed on a thread."""
         if question.size <= INLINE_LIMIT:
             return self.engine.answer(question)
         self.engine.away = question
         return await asyncio.to_thread(attempt, question, self.engine.policy)
 
     async def _rest(self) -> None:
-        """Until something happens, a deadline comes, or it is time to look at the lease."""
+        """Wait until an event arrives, a deadline comes, or it is time to check the Lease."""
         pause = min(IDLE, self.engine.next_deadline() - self.clock()) if self.engine.ledger.ready else IDLE
         if pause <= 0 and self.engine.ledger.next_deadline() <= self.clock():
             await asyncio.sleep(0)
@@ -236,7 +235,7 @@ class Service:
         except TimeoutError:
             pass
 
-    # ── kube-scheduler's questions ──────────────────────────────────────────────────────────────────────
+    # ── calls from kube-scheduler ───────────────────────────────────────────────────────────────────────
 
     def filter(self, call: FilterCall) -> Answer:
         now = self.clock()
@@ -256,7 +255,7 @@ class Service:
         return dict(self.engine.preempt(call))
 
     async def seen(self, uid: Uid, timeout: float) -> bool:  # noqa: ASYNC109 - waiting is its meaning
-        """Wait until a watch has delivered this pod, at most `timeout` seconds; whether it has."""
+        """Wait at most `timeout` seconds until a watch has delivered this pod. Returns whether it has."""
         if self.engine.ledger.registry.knows(uid):
             return True
         waiter = asyncio.Event()

@@ -1,7 +1,7 @@
-"""The settings file, read again when it changes: what of the policy may change while we run does.
+"""The settings file, reloaded when it changes: the settings of the policy that may change at run time take effect.
 
-Lives here: when the file is read, and what may differ. Never here: what a setting means. A file that cannot be used
-changes nothing and is told in the log, with the line; so is a change that takes a new start.
+Lives here: when the file is read, and which settings may change. Never here: the meaning of a setting. A file that
+cannot be used changes nothing and is logged, with the line. A change that needs a restart is also logged.
 """
 
 import asyncio
@@ -18,14 +18,14 @@ from scheduler.model.policy import Policy
 from scheduler.settings import Queue, Settings
 
 EVERY: Final = 5.0
-"""Seconds between two looks at the file: kubelet brings a changed ConfigMap about a minute later anyway."""
+"""Seconds between two checks of the file. The kubelet updates a changed ConfigMap after about a minute anyway."""
 
 RELOADED: Final = frozenset(field.name for field in fields(Queue))
-"""What of the policy may change at any time: all that the section `queue` says."""
+"""Fields of the policy that may change at any time: all of the section `queue`."""
 
 Read = Callable[[], Settings]
 Stamp = Callable[[], object]
-"""Something that differs when the file does."""
+"""Returns a value that changes when the file does."""
 
 _log = structlog.get_logger("settings")
 
@@ -38,7 +38,7 @@ async def keep_reading(
     submit: Callable[[list[Effect]], None],
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> Never:
-    """Look at the file until cancelled."""
+    """Watch the file until canceled."""
     seen = stamp()
     while True:
         await sleep(EVERY)
@@ -49,18 +49,18 @@ async def keep_reading(
 
 
 def reread(engine: Engine, read: Read, now: float) -> list[Effect]:
-    """Take over what the file says now; returns what follows from it."""
+    """Apply the current settings of the file. Returns the resulting effects."""
     try:
         wanted = read().policy
     except SettingsError as error:
-        _log.error("settings not taken over", message=str(error))
+        _log.error("settings not applied", message=str(error))
         return []
     current = engine.policy
     names = {f.name for f in fields(Policy) if getattr(wanted, f.name) != getattr(current, f.name)}
     if stuck := names - RELOADED:
-        _log.warning("settings that take a new start", settings=sorted(stuck))
+        _log.warning("changed settings need a restart", settings=sorted(stuck))
     changed = {name: getattr(wanted, name) for name in names & RELOADED}
     if not changed:
         return []
-    _log.info("settings taken over", settings=sorted(changed))
+    _log.info("settings applied", settings=sorted(changed))
     return engine.adopt(replace(current, **changed), now)

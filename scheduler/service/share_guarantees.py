@@ -1,8 +1,8 @@
-"""Whether all that `queue.shares` guarantees is there at all.
+"""Whether the cluster has as much as `queue.shares` guarantees.
 
-Lives here: what is guaranteed to all namespaces together, next to what the nodes have, and the log line where it is
-more. Never here: what a guarantee allows (ledger, engine). Nothing is refused: nodes come and go, and each guarantee by
-itself is kept for as long as the others' room lies idle.
+Lives here: the sum of all guarantees compared with the capacity of the nodes, and a log line if the sum is larger.
+Never here: what a guarantee allows (ledger, engine). Nothing is rejected: nodes come and go, and each single guarantee
+is kept while the others' capacity is idle.
 """
 
 from collections import Counter
@@ -18,15 +18,15 @@ _log = structlog.get_logger("settings")
 
 
 class ShareGuarantees:
-    """Looked at every few seconds, so that a start, a changed file and nodes that leave are all the same."""
+    """Checked every few seconds, so that a start, a changed file and removed nodes are all covered."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._told: dict[str, int] = {}
-        """By resource of which too much is guaranteed: how much, when that was told."""
+        """The guaranteed amount at the last log line, by overcommitted resource."""
 
     def check(self) -> Mapping[str, float]:
-        """By resource, the share of what the nodes have that is guaranteed; above 1 it is told once, in the log."""
+        """The guaranteed share of the capacity, by resource. A share above 1 is logged once."""
         if not self._engine.ledger.synced:
             return {}
         picture, sums = self._engine.snapshot(), together(self._engine.policy.shares)
@@ -35,13 +35,13 @@ class ShareGuarantees:
         for name, least in above.items():
             if self._told.get(name) != least:
                 _log.warning(
-                    "more is guaranteed than the nodes have",
+                    "guarantees exceed the capacity of the nodes",
                     kind=("guaranteed", name),
                     field=f"queue.shares.*.guaranteed.{name}",
                     resource=name,
                     guaranteed=_shown(name, least),
                     capacity=_shown(name, has.get(name, 0.0)),
-                    remedy="guarantee less of it, or add nodes: not every namespace can have its own at once",
+                    remedy="lower the guarantees or add nodes; not all namespaces can use theirs at the same time",
                 )
         self._told = above
         return {
@@ -52,7 +52,7 @@ class ShareGuarantees:
 
 
 def together(shares: Mapping[str, Share]) -> Mapping[str, int]:
-    """By resource, what is guaranteed to all namespaces."""
+    """The sum of the guarantees of all namespaces, by resource."""
     sums: Counter[str] = Counter()
     for share in shares.values():
         sums.update(dict(share.guaranteed))
@@ -60,5 +60,5 @@ def together(shares: Mapping[str, Share]) -> Mapping[str, int]:
 
 
 def _shown(resource: str, amount: float) -> float:
-    """As people write it: CPU in cores."""
+    """The amount in the unit that users write: CPU in cores."""
     return amount / 1000 if resource == CPU else amount

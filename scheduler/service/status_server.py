@@ -1,6 +1,6 @@
-"""The status service, put together beside the rest: engine and client for the pages and the API that people ask.
+"""The status service, assembled from the engine and the client: the API and the page for users.
 
-Lives here: what is handed to `status`. Never here: an answer of it.
+Lives here: the dependencies of `status`. Never here: an answer.
 """
 
 import secrets
@@ -21,10 +21,10 @@ from scheduler.telemetry.metrics import Metrics
 
 
 class StatusService:
-    """What answers people, by whichever road they ask.
+    """Answers users, on its own port and as an aggregated API.
 
-    fragmentation: by resource, as it was last measured. operator: what acts for people; None: nothing does. volumes: what
-    claims are bound to.
+    fragmentation: by resource, as last measured. operator: carries out actions of users; None: no actions. volumes: the
+    volumes that claims are bound to.
     """
 
     def __init__(
@@ -59,9 +59,9 @@ class StatusService:
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[str]:
-        """Serve people while the context lasts; gives the URL, or "" where the settings want no status service.
+        """Serve users while the context lasts. Yields the URL, or "" if the settings turn the status service off.
 
-        Raises SettingsError when the address cannot be listened on, or the certificates cannot be used.
+        Raises SettingsError if the address cannot be listened on, or the certificates cannot be used.
         """
         settings = self._settings
         if not settings.serve:

@@ -1,17 +1,17 @@
-"""What every HTTP edge of ours stands on: sockets, TLS, connections.
+"""The basis of every HTTP edge: sockets, TLS, connections.
 
-Lives here: how an application is put on a port, how many connections it may have, how slow they may be, and whose
-certificates are believed; the token that a request shows, and how often its sender may ask. Never here: a route, or
-what an answer is; those are the edges' own.
+Lives here: serving an application on a port; limits on the number and slowness of connections; the accepted
+certificates; bearer tokens, and how often their holders may send requests. Never here: a route, or the content of an
+answer. Those belong to the edges.
 
     server           an application on a port
-    listener         connections: how many, how slow, which of strangers
+    listener         connections: how many, how slow, how many of strangers
     body             request bodies, bounded one by one and all together
     tls              the server's side of TLS
-    middleware       failures as JSON, counters and times of every request
-    token_reviews    the token that a request shows, and what the API server says of it
-    review_cache     its answers, remembered for a while
-    rate_limit       how often a caller may ask
-    probes           /livez /readyz /metrics, on a port of their own; whether the other program in the Pod is alive
-    component        what each program has: tasks in the background, gauges, probes
+    middleware       failures as JSON, counters and durations of every request
+    token_reviews    the token of a request, and the API server's review of it
+    review_cache     the reviews, cached for a while
+    rate_limit       how often a caller may send requests
+    probes           /livez /readyz /metrics, on their own port; whether the other program in the Pod is alive
+    component        the parts of every program: background tasks, gauges, probes
 """

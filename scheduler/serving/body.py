@@ -1,9 +1,9 @@
 """Request bodies, bounded one by one and all together.
 
-Lives here: how much is read, and when reading stops. Never here: what a body says.
+Lives here: how much is read, and when reading stops. Never here: the content of a body.
 
-Why a bound on all of them: each connection may hold a body whose rest never comes, and memory is limited. A body that
-is here with its head does not count, so small ones are read even while large ones hold all there is.
+Why a bound on all of them: each connection may hold a body whose rest never arrives, and memory is limited. A body that
+arrives together with its head does not count, so small bodies are read even while large ones use the whole budget.
 """
 
 from collections import Counter
@@ -12,19 +12,19 @@ from typing import Final
 from aiohttp import web
 
 SHARE: Final = 4
-"""One source may hold this part of the budget, one divided by it."""
+"""One source may hold at most 1/SHARE of the budget."""
 
 
 class TooLarge(Exception):  # noqa: N818 - a word of HTTP
-    """The body is larger than it may be."""
+    """The body exceeds its limit."""
 
 
 class Crowded(Exception):  # noqa: N818 - a word of the field
-    """Too many bodies are being read at a time, of this source or of all."""
+    """Too many bodies are being read at a time, from this source or in total."""
 
 
 class Bodies:
-    """Reads bodies of `budget` bytes together at the most, what is half read included."""
+    """Reads bodies. All bodies that are being read hold at most `budget` bytes together."""
 
     def __init__(self, budget: int) -> None:
         self._budget = budget
@@ -33,9 +33,9 @@ class Bodies:
         """Bytes of all bodies that are being read."""
 
     async def read(self, request: web.Request, limit: int, source: str = "") -> bytes:
-        """The whole body, of at most `limit` bytes. source: who sends it, where one must not hold up the others.
+        """The whole body, of at most `limit` bytes. source: the sender, if one sender must not block the others.
 
-        Raises TooLarge or Crowded as soon as it is known.
+        Raises TooLarge or Crowded as early as possible.
         """
         if (request.content_length or 0) > limit:
             raise TooLarge
@@ -45,7 +45,7 @@ class Bodies:
         return await self._rest(request, bytearray(first), limit, source)
 
     async def _rest(self, request: web.Request, body: bytearray, limit: int, source: str) -> bytes:
-        """The body that begins like this; counted before its next part is waited for, which may never come."""
+        """The body that starts with `body`. Its bytes are counted before the next part, which may never arrive."""
         counted = 0
         try:
             while True:

@@ -1,9 +1,9 @@
-"""Where our certificates are kept between two masters, and how they come to the server's files.
+"""Storage of generated certificates across restarts, and the server's files with them.
 
-Lives here: a Secret, and the renewal. Never here: what a certificate says.
+Lives here: a Secret, and the renewal. Never here: the content of a certificate.
 
-The server reads certificates from files. Those of a Secret lie in memory (/dev/shm) where there is such a place, in a
-folder that no other user may read, and go with the process.
+The server reads certificates from files. The files of a Secret are in memory (/dev/shm) if that exists, in a folder
+that no other user may read, and are deleted with the process.
 """
 
 import asyncio
@@ -21,19 +21,19 @@ import structlog
 from msgspec import Struct
 
 from scheduler.errors import Conflict, KubeError, NotFound, SettingsError
-from scheduler.serving.certificates import Pair, Papers, mended
+from scheduler.serving.certificates import Pair, Papers, renewed
 from scheduler.serving.token_reviews import Calls
 
 LOOK_EVERY: Final = 3600.0
-"""Seconds between two looks at what is due; a third of a certificate's life is left then."""
+"""Seconds between two checks for renewal. A certificate is renewed when a third of its life is left."""
 
 TRIES: Final = 5
-"""Of a write to the Secret that another replica, which starts too, wrote meanwhile."""
+"""Maximum writes of the Secret, in case another replica that also starts writes it meanwhile."""
 
-MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a folder of our own is made in it, which no other user may read
+MEMORY: Final = Path("/dev/shm")  # noqa: S108 - only a private folder in it is used
 
 NAMES: Final = ("ca.crt", "ca.key", "tls.crt", "tls.key")
-"""Of the Secret's entries; those of kubernetes.io/tls, with the authority's key beside them."""
+"""Entries of the Secret: those of kubernetes.io/tls, and the authority's key."""
 
 _log = structlog.get_logger("serving")
 
@@ -50,9 +50,9 @@ class _Secret(Struct):
 
 
 class Secret:
-    """One Secret of our own namespace, which outlives us.
+    """One Secret in Gangwright's namespace, which outlives the process.
 
-    section: of the settings that name it, for errors. owner: how the certificates that are made for it are called.
+    section: the section of the settings that names it, for errors. owner: the common name of generated certificates.
     """
 
     def __init__(self, calls: Calls, namespace: str, name: str, *, section: str, owner: str) -> None:
@@ -66,9 +66,9 @@ class Secret:
         self.owner = owner
 
     async def load(self) -> Papers | None:
-        """What is kept, None where nothing is. Raises SettingsError for what is none of ours.
+        """The stored certificates, or None if there are none. Raises SettingsError for a Secret with other contents.
 
-        A Secret without any entry keeps nothing: manifests may make it, so that no right to make one is needed.
+        A Secret without entries counts as empty: manifests may create it, so that Gangwright needs no right to do so.
         """
         try:
             found = msgspec.json.decode(await self._calls.request("GET", self._path), type=_Secret)
@@ -81,12 +81,12 @@ class Secret:
         try:
             ca, ca_key, cert, key = (base64.b64decode(found.data[name], validate=True) for name in NAMES)
         except (KeyError, binascii.Error):
-            remedy = f"holds no certificates of ours ({', '.join(NAMES)}): delete it, or name another"
+            remedy = f"must hold Gangwright's certificates ({', '.join(NAMES)}); delete it or name another"
             raise self.wrong(remedy) from None
         return Papers(Pair(ca, ca_key), Pair(cert, key))
 
     async def save(self, papers: Papers) -> bool:
-        """Keep these. False when another wrote since `load`: then load again."""
+        """Store these. Returns False if another client wrote since `load`; then load again."""
         meta: dict[str, Any] = {"name": self._name, "namespace": self._namespace}
         method, path = "POST", self._folder
         if self._found is not None:
@@ -103,13 +103,13 @@ class Secret:
         return True
 
     def wrong(self, remedy: str) -> SettingsError:
-        """What is said of a Secret that cannot be used."""
+        """The error for a Secret that cannot be used."""
         return SettingsError(f"{self._section}.secret", f"{self._namespace}/{self._name}", remedy)
 
 
 class Files(NamedTuple):
-    """The files that the server shows, and that of the authority's certificate, PEM, by which clients check it; None: the
-    authority is not ours.
+    """The files that the server presents, and the file of the authority's certificate, PEM, that clients check it by.
+    None: Gangwright did not generate the authority.
     """
 
     cert: str
@@ -119,9 +119,9 @@ class Files(NamedTuple):
 
 @asynccontextmanager
 async def certified(store: Secret, names: Sequence[str], clock: Callable[[], float]) -> AsyncIterator[Files]:
-    """Have files for a server of these names while the context lasts, and renew them in time.
+    """Provide certificate files for a server with these names while the context lasts, and renew them in time.
 
-    clock: seconds since the epoch. Raises SettingsError, and KubeError when the Secret can neither be read nor made.
+    clock: seconds since the epoch. Raises SettingsError, and KubeError if the Secret can neither be read nor created.
     """
     papers = await settled(store, names, clock())
     with private_folder() as folder:
@@ -137,28 +137,28 @@ async def certified(store: Secret, names: Sequence[str], clock: Callable[[], flo
 
 
 def private_folder() -> tempfile.TemporaryDirectory[str]:
-    """A folder that no other user may read; in memory, where a file system that is read-only leaves that alone."""
+    """A folder that no other user may read; in memory if possible, because the file system may be read-only."""
     memory = MEMORY if os.access(MEMORY, os.W_OK) else None
     return tempfile.TemporaryDirectory(prefix="gangwright-", dir=memory)
 
 
 async def settled(store: Secret, names: Sequence[str], now: float, served: Papers | None = None) -> Papers:
-    """What is kept, made again where something is missing or due. Raises SettingsError for what is none of ours.
+    """The stored certificates, renewed if something is missing or due. Raises SettingsError for other contents.
 
-    served: what clients know us by already. It is kept again where nothing is kept any more: under another authority
-    they would believe us no more.
+    served: the certificates that clients already know. If the Secret is empty they are stored again, because clients
+    would not trust another authority.
     """
     for _ in range(TRIES):
         found = await store.load()
         try:
-            papers = mended(found or served, names, now, store.owner)
+            papers = renewed(found or served, names, now, store.owner)
         except (ValueError, TypeError) as error:
             raise store.wrong(
-                f"holds certificates that cannot be read ({type(error).__name__}): delete them"
+                f"must hold readable certificates ({type(error).__name__}); delete its entries"
             ) from None
         if papers is found or await store.save(papers):
             return papers
-    raise store.wrong("is written by another program all the time: name a Secret of its own")
+    raise store.wrong("another program keeps writing it; name a Secret that only Gangwright writes")
 
 
 async def _keep(
@@ -174,7 +174,7 @@ async def _keep(
 
 
 def written(place: Path, papers: Papers) -> None:
-    """Write what the server reads where it differs, each file at once, the key before the certificate."""
+    """Write the server's files that differ, each atomically, the key before the certificate."""
     contents = {"ca.crt": papers.authority.cert, "tls.key": papers.server.key, "tls.crt": papers.server.cert}
     for name, content in contents.items():
         file, fresh = place / name, place / f".{name}.new"

@@ -1,11 +1,10 @@
-"""The certificates that we make ourselves where none is configured: an authority, and a server's that it signed.
+"""The certificates that Gangwright generates if none is configured: an authority and a server certificate.
 
-Lives here: X.509, and when something is due. Never here: where it is kept. Workers of elastic jobs know the authority
-for as long as they run, so it lives for ten years; it is signed again with the same key in time, and who knows the old certificate
-goes on believing what that key signs.
+Lives here: X.509, and when a certificate is due. Never here: where it is stored. Workers of elastic jobs keep the
+authority as long as they run, so it is valid for ten years. It is renewed with the same key in time. Clients that know
+the old certificate keep trusting certificates that this key signs.
 
-Why the library `cryptography`: the standard library signs nothing, and a DER writer of our own would be the last thing
-to trust.
+Why the library `cryptography`: the standard library cannot sign, and hand-written DER code would be hard to trust.
 """
 
 import datetime as dt
@@ -21,13 +20,13 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 AUTHORITY_LIFE: Final = dt.timedelta(days=3650)
 SERVER_LIFE: Final = dt.timedelta(days=90)
-"""Short, because it is renewed by itself; long enough that a program may stand still for a month."""
+"""Short, because renewal is automatic. Long enough that a program may be down for a month."""
 
 EARLY: Final = dt.timedelta(minutes=5)
-"""Certificates begin in the past, for the clocks of other machines."""
+"""Certificates start in the past, because clocks of other machines differ."""
 
 DUE: Final = 2 / 3
-"""The part of its life after which a certificate is made again."""
+"""The part of its life after which a certificate is renewed."""
 
 
 class Pair(NamedTuple):
@@ -38,18 +37,17 @@ class Pair(NamedTuple):
 
 
 class Papers(NamedTuple):
-    """The authority and the server's certificate that it signed."""
+    """The authority, and the server certificate that it signed."""
 
     authority: Pair
     server: Pair
 
 
-def mended(found: Papers | None, names: Sequence[str], now: float, owner: str) -> Papers:
-    """These papers, with everything made again that is missing, due, or good for other names; the same object when
-    nothing is.
+def renewed(found: Papers | None, names: Sequence[str], now: float, owner: str) -> Papers:
+    """These certificates, renewed where one is missing, due, or valid for other names; otherwise the same object.
 
     names: DNS names and addresses of the server. now: seconds since the epoch. owner: the common name of the authority.
-    Raises ValueError for papers that are none.
+    Raises ValueError for invalid certificates.
     """
     moment = dt.datetime.fromtimestamp(now, dt.UTC)
     if found is None:
@@ -109,7 +107,7 @@ def _builder(
     *,
     signs: bool,
 ) -> x509.CertificateBuilder:
-    """What both kinds of certificate say. signs: an authority's, that signs servers and nothing that signs."""
+    """The fields of both kinds of certificate. signs: for an authority, which signs servers but no other authority."""
     usage = x509.KeyUsage(
         digital_signature=True,
         key_cert_sign=signs,
@@ -157,5 +155,5 @@ def _general(name: str) -> x509.GeneralName:
 def _key(pem: bytes) -> ec.EllipticCurvePrivateKey:
     key = serialization.load_pem_private_key(pem, None)
     if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise ValueError("the key is of another kind than those we make")  # noqa: TRY004 - papers that are none
+        raise ValueError("the key is not an elliptic curve key")  # noqa: TRY004 - the certificates are invalid
     return key

@@ -1,6 +1,7 @@
-"""What each program has: tasks in the background, gauges that are kept current, and probes.
+"""The parts of every program: background tasks, gauges that are kept current, and probes.
 
-Lives here: how these start and end together. Never here: what a task does, or what ready means; each program lists its own.
+Lives here: how these start and end together. Never here: the work of a task, or the meaning of ready. Each program
+lists its own.
 """
 
 import asyncio
@@ -27,11 +28,10 @@ async def component(
     ready: Callable[[], Sequence[probes.Check]],
     beside: Mapping[str, probes.Beside] | None = None,
 ) -> AsyncIterator[str]:
-    """Run the tasks and serve the probes while the context lasts; gives the URL of the probes.
+    """Run the tasks and serve the probes while the context lasts. Yields the URL of the probes.
 
-    When a task fails, all of them end, and the context with them. refresh: brings the gauges up to date; called with
-    the time. ready, beside: as in `probes.build_app`. Raises SettingsError, in a group, when the address cannot be
-    listened on.
+    When a task fails, all of them end, and the context with them. refresh: updates the gauges; called with the time.
+    ready, beside: as in `probes.build_app`. Raises SettingsError, in a group, if the address cannot be listened on.
     """
     app = probes.build_app(metrics, ready, beside)
     async with asyncio.TaskGroup() as group:

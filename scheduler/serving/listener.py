@@ -1,12 +1,12 @@
-"""The listening socket: connections are counted when they are accepted, before TLS, and bounded before they are trusted.
+"""The listening socket. Connections are counted on acceptance, before TLS, and bounded before they are trusted.
 
-Lives here: what aiohttp's server does not bound: connections, handshakes, how long a peer may stay unknown, and the time
-for a request's head. Never here: HTTP; a connection passes bytes on to the protocol behind it.
+Lives here: limits that aiohttp's server lacks: connections, handshakes, how long a peer may stay unknown, and the time
+for a request's head. Never here: HTTP. A connection passes bytes on to the protocol behind it.
 
-Why a connection is closed instead of a new one being refused: kube-scheduler and workers must always get in. So the
-newest stays, and the oldest stranger goes. A stranger is a connection whose peer has not shown who it is: by a token or
-certificate where the server asks for one, else by a request that was answered. A quarter of all connections is left to
-strangers, however many are known.
+Why a connection is closed instead of rejecting a new one: kube-scheduler and workers must always get in. So the newest
+stays, and the oldest stranger is closed. A stranger is a connection whose peer has not identified itself: by a token or
+certificate if the server requires one, otherwise by a request that was answered. A quarter of all connections is
+reserved for strangers, no matter how many are known.
 """
 
 import asyncio
@@ -24,31 +24,31 @@ from aiohttp import web
 from scheduler.serving.tls import Identity
 
 HEAD_LIMIT: Final = 5.0
-"""Seconds for a TLS handshake, and from the first byte of a request until its head is complete; each is few segments."""
+"""Seconds for a TLS handshake, and from the first byte of a request until its head is complete. Both are short."""
 
 STRANGER_LIMIT: Final = 10.0
-"""Seconds from its acceptance until a connection has shown a token or certificate, where the server asks for one. A
-worker does so with its first request; reviewing its token takes milliseconds, and is waited for."""
+"""Seconds after its acceptance within which a connection must show a token or certificate, if the server requires one.
+A worker does so with its first request. The review of its token takes milliseconds and does not count."""
 
 STRANGERS: Final = 2048
-"""Strangers at a time. Each takes 42 KiB as soon as its TLS stands, so all of them take 86 MiB."""
+"""Maximum strangers at a time. Each takes 42 KiB as soon as TLS is established, so all of them take 86 MiB."""
 
 HANDSHAKES: Final = 256
-"""Handshakes under way at a time; a fast one takes milliseconds. OpenSSL sets aside what a hello says that it is going
-to send, with all copies up to 450 KiB."""
+"""Maximum concurrent handshakes. A fast one takes milliseconds. OpenSSL allocates the size that a hello announces, with
+all copies up to 450 KiB."""
 
 STRANGERS_BYTES: Final = 32 * 2**20
-"""Bytes that all strangers together may have sent where the server asks for tokens: HTTP keeps a head, and the beginning
-of a body, until it is known who sends them. A worker's first request has two thousand."""
+"""Maximum bytes from all strangers together if the server requires tokens: HTTP keeps a head, and the start of a body,
+until the sender is known. A worker's first request has two thousand."""
 
 FILES: Final = 256
-"""Open files that are left to everything else, such as connections to the API server."""
+"""Open files reserved for everything else, for example connections to the API server."""
 
 AT_ONCE: Final = 64
-"""Connections that are accepted until everything else has a turn; each takes 30 microseconds."""
+"""Connections that are accepted before everything else gets a turn. Each takes 30 microseconds."""
 
 RETRY: Final = 1.0
-"""Seconds until the next try where no connection can be accepted, or until the next look at a busy stranger."""
+"""Seconds until the next try if no connection can be accepted, or until the next check of a busy stranger."""
 
 Cause: TypeAlias = Literal["full", "silent", "slow", "ahead", "handshake", "certificate"]
 """Why a connection is closed."""
@@ -60,10 +60,10 @@ _log = structlog.get_logger("serving")
 class Listener:
     """Accepts connections while `run` runs.
 
-    make: the protocol behind a connection, such as aiohttp's server. most: connections at a time. identity: who we are,
-    with TLS. credentials: a peer stays a stranger until `authenticated` is told; else until it was answered.
-    stranger_limit: seconds that it may stay one. head_limit: seconds for a head, and for a handshake. closed: told the
-    cause of every connection that was cut.
+    make: the protocol behind a connection, for example aiohttp's server. most: connections at a time. identity: the
+    server's TLS identity. credentials: a peer stays a stranger until `authenticated` is called, otherwise until its
+    first answer. stranger_limit: maximum seconds as a stranger. head_limit: seconds for a head, and for a handshake.
+    closed: receives the cause of every connection that was cut.
     """
 
     def __init__(
@@ -86,17 +86,17 @@ class Listener:
         self.open: dict[Connection, None] = {}
         """All connections, the oldest first."""
         self.strangers: dict[Connection, None] = {}
-        """Those of them that are strangers, the oldest first."""
+        """The strangers among them, the oldest first."""
         self.handshakes: dict[Connection, None] = {}
-        """Those whose TLS has begun and does not stand, the oldest first."""
+        """Connections whose TLS handshake is under way, the oldest first."""
         self.heard = 0
         """Bytes that the strangers have sent."""
         self._speaking: OrderedDict[str, dict[Connection, None]] = OrderedDict()
-        """Connections that have sent a first byte, by address; each address has its turn."""
+        """Connections that have sent a first byte, by address. The addresses take turns."""
         self._most = _within_files(most)
 
     async def run(self, listening: socket.socket) -> Never:
-        """Accept connections until cancelled."""
+        """Accept connections until canceled."""
         loop = asyncio.get_running_loop()
         turn = 0
         while True:
@@ -110,16 +110,16 @@ class Listener:
                     self._close_oldest(self.strangers)
                     await asyncio.sleep(0)  # its socket is closed by then
                 elif error.errno != errno.ECONNABORTED:
-                    _log.warning("no connection can be accepted", error=error.strerror)
+                    _log.warning("cannot accept connections", error=error.strerror)
                     await asyncio.sleep(RETRY)
-            except Exception:  # noqa: BLE001 - one connection's fault must not leave us deaf
+            except Exception:  # noqa: BLE001 - a fault of one connection must not stop the listener
                 _log.exception("a connection could not begin")
             if turn % AT_ONCE == 0:
-                await asyncio.sleep(0)  # however many come, those that are here have their turn
+                await asyncio.sleep(0)  # existing connections get their turn too
 
     def speaks(self, connection: "Connection") -> None:
-        """It has sent its first byte. One connection begins in each turn of the event loop, for a handshake takes a
-        millisecond; addresses take turns, so that a thousand of one do not go before the first of another.
+        """The connection has sent its first byte. One connection begins per turn of the event loop, because a handshake
+        takes a millisecond. Addresses take turns, so that a thousand connections of one do not delay another address.
         """
         if not self._speaking:
             asyncio.get_running_loop().call_soon(self._next_begins)
@@ -140,15 +140,15 @@ class Listener:
             self._close_oldest(self.handshakes)
 
     def forget(self, connection: "Connection") -> None:
-        """It counts no longer, and waits for no turn."""
+        """The connection no longer counts and waits for no turn."""
         self.open.pop(connection, None)
         self.handshakes.pop(connection, None)
         self.known(connection)
         self._speaking.get(connection.address, {}).pop(connection, None)
 
     def known(self, connection: "Connection") -> None:
-        """It is no stranger any more. What is left to strangers is not taken by known ones: of these one makes room. It is
-        the one that was quiet for longest; without credentials the one answered least, for kube-scheduler's is answered most.
+        """The connection is no longer a stranger. If known ones exceed their quota, one of them is closed: the longest
+        quiet one, or without credentials the one with the fewest answers, because kube-scheduler's has the most.
         """
         if connection not in self.strangers:
             return
@@ -162,13 +162,13 @@ class Listener:
                 min(others, key=rank).close("full")
 
     def heard_more(self, size: int) -> None:
-        """Strangers have sent so many more bytes; too many together cost the one that has sent most its connection."""
+        """Strangers have sent `size` more bytes. If the total is too large, the one that sent most is closed."""
         self.heard += size
         if self.heard > STRANGERS_BYTES:
             max(self.strangers, key=lambda one: one.heard).close("full")
 
     def close(self) -> None:
-        """End the connections that have asked nothing yet; the others are their protocols' to end."""
+        """End the connections without a request. The protocols end the others."""
         for connection in list(self.open):
             connection.give_up()
 
@@ -183,34 +183,34 @@ class Listener:
 
 
 class Connection(asyncio.Protocol):
-    """One connection, from its acceptance. `begin` and `finish` are called around each request by its handler."""
+    """One connection, from its acceptance. The request handler calls `begin` and `finish` around each request."""
 
     def __init__(self, listener: Listener, accepted: socket.socket, address: str) -> None:
         self.address = address
         self._listener = listener
         self._loop = asyncio.get_running_loop()
         self._inner: asyncio.Protocol | None = None
-        """The protocol behind it, from the first byte on: one that only makes a handshake costs no more than that."""
+        """The protocol behind it, from the first byte on: a connection with only a handshake needs none."""
         self._transport: asyncio.BaseTransport | None = None
         self._standing: asyncio.Task[Any] | None = None
         self._head: asyncio.TimerHandle | None = None
         self._content: Any = None
-        """The body of the request that is answered."""
+        """The body of the request that is being answered."""
         self.heard = 0
         """Bytes that it has sent as a stranger."""
         self.answered = 0
-        """Requests of it that were answered and not refused."""
+        """Its requests that were answered and not rejected."""
         self.last = self._loop.time()
-        """When it was last heard of, by the loop's clock."""
+        """Its last sign of life, by the loop's clock."""
         self._unknown = self._loop.call_later(listener.stranger_limit, self.expire)
         self._accepted: socket.socket | None = accepted
-        # The client of TLS and of HTTP speaks first: one that is silent costs no more than its socket.
+        # In TLS and HTTP the client sends first: a silent connection costs no more than its socket.
         self._loop.add_reader(accepted, self._speaks, accepted)
         listener.open[self] = listener.strangers[self] = None
 
     @property
     def busy(self) -> bool:
-        """A request of it is being answered."""
+        """One of its requests is being answered."""
         return self._content is not None
 
     def _speaks(self, accepted: socket.socket) -> None:
@@ -218,7 +218,7 @@ class Connection(asyncio.Protocol):
         self._listener.speaks(self)
 
     def stand(self) -> None:
-        """Begin with TLS, or without it with the first request."""
+        """Begin with the TLS handshake, or without TLS with the first request."""
         if self._accepted is None:
             return
         tls: dict[str, Any] = {}
@@ -234,7 +234,7 @@ class Connection(asyncio.Protocol):
     def _stood(self, standing: "asyncio.Task[Any]") -> None:
         self._standing = None
         if not standing.cancelled():
-            standing.exception()  # whatever it is, the peer's side has the word for it
+            standing.exception()  # mark it as retrieved; the peer reports the error
         if self in self._listener.open and self._transport is None:
             self._listener.closed("handshake")
             self._forget()
@@ -257,7 +257,7 @@ class Connection(asyncio.Protocol):
             self.heard += len(data)
             listener.heard_more(len(data))
         if listener.credentials and self.busy and self._content.at_eof():
-            self.close("ahead")  # what is sent before the answer would be kept until then
+            self.close("ahead")  # bytes that are sent before the answer would be kept until then
         if self not in listener.open or self._transport is None:
             return
         if self._inner is None:
@@ -290,7 +290,7 @@ class Connection(asyncio.Protocol):
         self._content = request.content
 
     def finish(self, *, well: bool) -> None:
-        """The request was answered; `well`: and not refused."""
+        """The request was answered. well: it was not rejected."""
         self._content = None
         self.answered += well
         self.last = self._loop.time()
@@ -298,25 +298,25 @@ class Connection(asyncio.Protocol):
             self.authenticated()
 
     def authenticated(self) -> None:
-        """The peer has shown who it is."""
+        """The peer has identified itself."""
         self._unknown.cancel()
         self._listener.known(self)
 
     def expire(self) -> None:
-        """It has been a stranger for too long; a request that is being answered has limits of its own."""
+        """The connection has been a stranger for too long. A request that is being answered has its own limits."""
         if self.busy:
             self._unknown = self._loop.call_later(RETRY, self.expire)
         else:
             self.close("silent")
 
     def close(self, cause: Cause) -> None:
-        """Cut the connection, without waiting for what it might still have to say."""
+        """Cut the connection without waiting for further bytes."""
         self._listener.closed(cause)
         self._forget()
         self._abort()
 
     def give_up(self) -> None:
-        """End it if there is no protocol behind it yet."""
+        """End the connection if there is no protocol behind it yet."""
         if self._inner is None:
             self._forget()
             self._abort()
@@ -332,7 +332,7 @@ class Connection(asyncio.Protocol):
             self._free()
 
     def _free(self) -> None:
-        """Close the socket if it has no transport that does."""
+        """Close the socket if it has no transport that closes it."""
         if self._accepted is not None:
             self._accepted.close()
             self._accepted = None
@@ -349,21 +349,21 @@ class Connection(asyncio.Protocol):
 
 
 def connection_of(request: web.Request) -> Connection | None:
-    """The connection that a request came by; None for a request that came by no listener."""
+    """The connection of a request; None for a request without a listener."""
     found = request.transport.get_protocol() if request.transport else None
     return found if isinstance(found, Connection) else None
 
 
 def authenticated(request: web.Request) -> None:
-    """The sender of this request has shown who it is. So its connection is no stranger any more."""
+    """The sender of this request has identified itself, so its connection is no longer a stranger."""
     connection = connection_of(request)
     if connection is not None:
         connection.authenticated()
 
 
 def listening(host: str, port: int, backlog: int) -> list[socket.socket]:
-    """Sockets to accept from, all of one port. host: empty for every address of both families; of a name, each of its
-    addresses. Raises OSError.
+    """Sockets to accept from, all on one port. host: a name stands for all of its addresses, the empty text for every
+    address of both families. Raises OSError.
     """
     if not host and socket.has_dualstack_ipv6():
         whole = socket.create_server(("", port), family=socket.AF_INET6, backlog=backlog, dualstack_ipv6=True)
@@ -384,8 +384,8 @@ def listening(host: str, port: int, backlog: int) -> list[socket.socket]:
 
 
 def _within_files(most: int) -> int:
-    """So many connections, or as many as the open files of this process allow. It lets itself have as many as it may,
-    for a container often begins with 1,024 of a million.
+    """`most`, or as many connections as the limit on open files allows. The process raises its own limit as far as it
+    may, because a container often starts with 1,024 of a million.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     allowed = hard if hard != resource.RLIM_INFINITY else max(soft, 2**20)
@@ -395,6 +395,6 @@ def _within_files(most: int) -> int:
         allowed = soft
     if most > allowed - FILES:
         _log.warning(
-            "fewer connections than set: the process may open no more files", files=allowed, set=most
+            "fewer connections than set: the limit on open files is too low", files=allowed, set=most
         )
     return max(2, min(most, allowed - FILES))

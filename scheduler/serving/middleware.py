@@ -1,6 +1,6 @@
-"""What surrounds every route of an HTTP edge: a failure becomes JSON, and every request is counted and timed.
+"""The middleware of every HTTP edge: failures become JSON, and every request is counted and timed.
 
-Lives here: how that is done. Never here: what a failure is called or says; the edges differ in that.
+Lives here: the mechanism. Never here: the status or text of a failure; the edges differ in that.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from aiohttp import web
 from prometheus_client import Counter, Histogram
 
-BROKEN: Final = "gangwright failed; its log says why"
+BROKEN: Final = "Gangwright failed; see its log for the reason"
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -32,8 +32,8 @@ def observed(
     untimed: Container[str] = (),
     told: Callable[[web.Request, int, float], None] = lambda _request, _status, _took: None,
 ) -> Any:
-    """The middleware. headers: on every answer that does not set them itself. untimed: routes whose duration says
-    nothing. told: hears of every answer, its status and its seconds.
+    """The middleware. headers: added to every answer that does not set them. untimed: routes whose duration is
+    meaningless. told: receives every answer's request, status and seconds.
     """
 
     @web.middleware
@@ -44,7 +44,7 @@ def observed(
             response = await handler(request)
         except ConnectionError:
             raise  # no client is left to answer
-        except Exception as error:  # noqa: BLE001 - whatever it was, it is told as JSON, and in the log
+        except Exception as error:  # noqa: BLE001 - every failure is answered as JSON and logged
             failure = failed(request, error)
             response = closing(
                 request,
@@ -68,12 +68,12 @@ def observed(
 
 
 def route_of(request: web.Request) -> str:
-    """The route's name up to a colon, so that routes may share one; "none" for a path that is no route."""
+    """The route's name up to a colon, so that routes may share one; "none" for an unknown path."""
     return (request.match_info.route.name or "none").partition(":")[0]
 
 
 def closing(request: web.Request, response: web.Response) -> web.Response:
-    """The response, after which the connection is closed where the body was not read to its end."""
+    """The response. The connection is closed after it if the body was not read to its end."""
     if not request.content.at_eof():
         response.force_close()
     return response

@@ -1,17 +1,17 @@
-"""Probes and metrics, on a port of their own: what may scrape must not reach the verbs.
+"""Probes and metrics, on a separate port: clients that scrape must not reach the extender endpoints.
 
-Lives here: /livez, /readyz, /metrics, and whether the program beside us in the Pod is alive. Never here: what ready
-means; the service says it as a list of checks.
+Lives here: /livez, /readyz, /metrics, and whether the other program in the Pod is alive. Never here: the meaning of
+ready; the service provides it as a list of checks.
 
-Why /livez looks at nothing but the event loop: a restart cures a loop that hangs, and nothing else. An API server
-that is away is no reason for kubelet to restart us, or its return finds us reading the cluster again. (A replica that
-acted ends by itself once another may have acted: what it believed is not gone on from.)
+Why /livez only checks the event loop: a restart fixes a loop that hangs, and nothing else. The kubelet must not restart
+Gangwright because the API server is down, or Gangwright has to read the whole cluster when it returns. (An active
+replica ends by itself once another may have been active: its state is then no longer valid.)
 
-Why /metrics is rendered at most once a second, and beside the event loop: every pod of the cluster may ask for it, and
-rendering takes as long as several verbs.
+Why /metrics is rendered at most once a second, and on a thread: every pod of the cluster may request it, and rendering
+takes as long as several calls.
 
-Why the other program is asked by us: kubelet gives each container one liveness probe, and a kube-scheduler without an
-extender must end, or it keeps the Lease from a replica that works. What follows from the answer kubelet decides.
+Why Gangwright probes the other program: the kubelet gives each container one liveness probe. A kube-scheduler without
+its extender must end, or it keeps the Lease from a working replica. The kubelet decides what follows from the answer.
 """
 
 import asyncio
@@ -25,19 +25,19 @@ from aiohttp import web
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, CollectorRegistry, Gauge, generate_latest
 
 BEAT: Final = 1.0
-"""Seconds between two looks at the loop."""
+"""Seconds between two checks of the loop."""
 
 LAG_LIMIT: Final = 5.0
-"""Seconds. kube-scheduler gives up after 2 s by default; a loop that is later than this has been of no use."""
+"""Seconds. kube-scheduler gives up after 2 s by default, so a loop with more lag has been useless."""
 
 LIMIT: Final = 2.0
-"""Seconds for one answer over loopback; the probe in manifests/ waits twice as long."""
+"""Seconds for one answer over loopback. The probe in manifests/ waits twice as long."""
 
 KEPT: Final = 1.0
-"""Seconds for which an answer is told to all: however often we are asked, the other program is asked once a second."""
+"""Seconds for which an answer is reused: the other program is asked at most once a second."""
 
 RENDER: Final = 1.0
-"""Seconds for which a rendering serves all scrapes; Prometheus scrapes every 15 to 60."""
+"""Seconds for which a rendering serves all scrapes. Prometheus scrapes every 15 to 60 seconds."""
 
 
 class Metrics(Protocol):
@@ -48,7 +48,7 @@ class Metrics(Protocol):
 
 
 class Check(NamedTuple):
-    """One condition of readiness. `text` says what is missing, or what is seen."""
+    """One condition of readiness. `text` describes the problem or the state."""
 
     name: str
     ok: bool
@@ -60,7 +60,7 @@ Beside = Callable[[], Awaitable[Check]]
 
 
 class Pulse:
-    """How late the event loop is: a task that asks to be woken every BEAT, and looks when it was."""
+    """The lag of the event loop: a task that sleeps for BEAT and measures when it wakes."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class Pulse:
 
 
 class Exposition:
-    """The metrics as text, and the same compressed: one rendering at a time, for all that wait for it."""
+    """The metrics as text, plain and compressed: one rendering at a time, for all requests that wait."""
 
     def __init__(self, registry: CollectorRegistry, clock: Callable[[], float]) -> None:
         self._registry = registry
@@ -112,8 +112,8 @@ def build_app(
 ) -> web.Application:
     """The application that answers GET /livez, /readyz and /metrics.
 
-    ready: the conditions, asked at every call; all of them must hold.
-    beside: programs of the same Pod that are of no use without us. `/livez/NAME` says whether both of us are alive.
+    ready: the conditions, evaluated at every request; all of them must hold.
+    beside: programs of the same Pod that are useless without Gangwright. `/livez/NAME` reports whether both are alive.
     """
 
     def alive() -> Check:
@@ -160,7 +160,7 @@ def _told(checks: Sequence[Check]) -> web.Response:
 
 @asynccontextmanager
 async def neighbor(name: str, url: str) -> AsyncIterator[Beside]:
-    """How to ask for `/livez` at this address while the body runs; it is asked when its last answer is older than KEPT."""
+    """A function that requests `/livez` at this address while the context lasts. Answers newer than KEPT are reused."""
     clock = asyncio.get_running_loop().time
     asking: asyncio.Task[Check] | None = None
     due = float("-inf")
@@ -168,7 +168,7 @@ async def neighbor(name: str, url: str) -> AsyncIterator[Beside]:
     async def ask() -> Check:
         nonlocal due
         try:
-            # The certificate is not checked: kube-scheduler makes its own at each start, and we send it no secret.
+            # The certificate is not checked: kube-scheduler generates one at each start, and is sent no secret.
             async with session.get(f"{url}/livez", ssl=False, allow_redirects=False) as answer:
                 told = Check(name, answer.status == 200, f"answered {answer.status}")
         except (aiohttp.ClientError, OSError) as error:
@@ -180,7 +180,7 @@ async def neighbor(name: str, url: str) -> AsyncIterator[Beside]:
         nonlocal asking
         if asking is None or (asking.done() and clock() >= due):
             asking = asyncio.create_task(ask())
-        # One that asks and leaves takes the answer from no other.
+        # Shielded: a caller that gives up does not cancel the request for the others.
         return await asyncio.shield(asking)
 
     limit = aiohttp.ClientTimeout(total=LIMIT)

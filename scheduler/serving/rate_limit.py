@@ -1,17 +1,17 @@
-"""How often somebody may ask: a bucket of permits a source, filled at a steady rate.
+"""Rate limits: one bucket of permits per source, refilled at a steady rate.
 
-Lives here: the buckets. Never here: who a source is.
+Lives here: the buckets. Never here: the meaning of a source.
 """
 
 from collections import OrderedDict
 from typing import Final
 
 SOURCES: Final = 1024
-"""Sources remembered at a time; the one that was quiet for longest is forgotten, and its bucket is full again."""
+"""Sources tracked at a time. The one that was quiet longest is dropped, and its bucket is full again."""
 
 
 class Buckets:
-    """A bucket for each source. burst: permits in a full one. rate: permits a second."""
+    """A bucket for each source. burst: permits in a full bucket. rate: permits per second."""
 
     def __init__(self, burst: float, rate: float) -> None:
         self._burst = burst
@@ -19,7 +19,7 @@ class Buckets:
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, source: str, now: float, permits: float = 1) -> float:
-        """Take so many permits, at most `burst`; the seconds until there are, 0 when they were taken."""
+        """Take permits, at most `burst`. Returns 0 if they were taken, otherwise the seconds until they exist."""
         left, at = self._left.pop(source, (self._burst, now))
         left = min(self._burst, left + (now - at) * self._rate)
         taken = left >= permits

@@ -1,6 +1,6 @@
-"""What the API server said of callers, remembered for a while: bounded in number and time, and asked once at a time.
+"""The API server's reviews of callers, cached: bounded in number and time, with one review of a key at a time.
 
-Lives here: the memory and the questions under way. Never here: a question, or what follows from its answer.
+Lives here: the cache and the reviews under way. Never here: a review itself, or the consequences of its answer.
 """
 
 import asyncio
@@ -13,16 +13,16 @@ V = TypeVar("V")
 
 
 class Kept(NamedTuple):
-    """For how many seconds an answer counts, and how many are kept."""
+    """How many seconds an answer is valid, and how many answers are kept."""
 
     seconds: float
     most: int
 
 
 class ReviewCache(Generic[K, V]):
-    """Answers by key. A yes and a no are kept apart, so that a flood of refused callers forgets no good one.
+    """Answers by key. "Yes" and "no" are kept separately, so that a flood of rejected callers evicts no good one.
 
-    is_yes: which answers are a yes. A failure to ask is not remembered: it passes to all that wait for it.
+    is_yes: whether an answer is a "yes". A failed review is not cached. It is raised to all callers that wait for it.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class ReviewCache(Generic[K, V]):
         self._asked: dict[K, asyncio.Task[V]] = {}
 
     def known(self, key: K) -> V | None:
-        """What is remembered, if it still counts."""
+        """The cached answer, if it is still valid."""
         for answers in self._answers.values():
             found = answers.get(key)
             if found is not None and self._clock() < found[1]:
@@ -47,24 +47,24 @@ class ReviewCache(Generic[K, V]):
         return None
 
     def last_yes(self, key: K) -> V | None:
-        """The last yes, however old, while no newer answer has taken its place."""
+        """The last "yes", regardless of its age, unless a newer answer has replaced it."""
         found = self._answers[True].get(key)
         return found[0] if found is not None else None
 
     def asked(self, key: K) -> bool:
-        """A question about it is under way."""
+        """Whether a review of this key is under way."""
         return key in self._asked
 
     async def get(self, key: K, review: Callable[[], Awaitable[V]], *, fresh: bool = False) -> V:
-        """What is remembered, else what `review` says. fresh: ask in any case. Raises what `review` raises."""
+        """The cached answer, otherwise that of `review`. fresh: review in any case. Raises what `review` raises."""
         known = None if fresh else self.known(key)
         if known is not None:
             return known
-        # Shielded: when one of those that wait gives up, the others still get their answer.
+        # Shielded: when one caller gives up, the others still get their answer.
         return await asyncio.shield(self.ask(key, review, fresh=fresh))
 
     def ask(self, key: K, review: Callable[[], Awaitable[V]], *, fresh: bool = False) -> "asyncio.Task[V]":
-        """The question under way, begun if there is none. fresh: begun in any case."""
+        """The review under way, started if there is none. fresh: started in any case."""
         task = self._asked.get(key)
         if task is None or fresh:
             task = self._asked[key] = asyncio.create_task(self._ask(key, review))
@@ -72,7 +72,7 @@ class ReviewCache(Generic[K, V]):
         return task
 
     async def close(self) -> None:
-        """Give up the questions under way."""
+        """Cancel the reviews under way."""
         tasks = list(self._asked.values())
         for task in tasks:
             task.cancel()
@@ -95,6 +95,6 @@ class ReviewCache(Generic[K, V]):
 
 
 def _heard(task: "asyncio.Task[V]") -> None:
-    """A failure that nothing waits for any more is no news."""
+    """Mark a failure as retrieved, because nothing may wait for it any more."""
     if not task.cancelled():
         task.exception()

@@ -1,4 +1,4 @@
-"""An application on a port: TLS, bounds on connections, and an end that waits for what is under way.
+"""An application on a port: TLS, bounds on connections, and a shutdown that waits for calls under way.
 
 Lives here: everything between a socket and an application. Never here: a route.
 """
@@ -23,32 +23,32 @@ from scheduler.serving.tls import Identity
 from scheduler.settings import TLSServer
 
 LINGER: Final = 1.0
-"""Seconds that the rest of a body is read and thrown away after we answered early, so that the answer arrives."""
+"""Seconds that the rest of a body is read and discarded after an early answer, so that the answer arrives."""
 
 DRAIN: Final = 10.0
-"""Seconds that calls under way have to end when we stop."""
+"""Seconds for calls under way to end at shutdown."""
 
 BACKLOG: Final = 100
-"""Connections that may wait to be taken; asyncio's own default, plenty for a client that keeps its connections."""
+"""Connections that may wait to be accepted. This is asyncio's default, plenty for clients with lasting connections."""
 
 FIELDS: Final = 64
-"""Header fields of a request; a browser sends some 20, and a proxy adds a few. Each may be as long as the next two say."""
+"""Header fields of a request. A browser sends about 20, a proxy adds a few. FIELD and TOKEN_FIELD bound their size."""
 
 GROUP_FIELDS: Final = 2048
-"""The same where the API server passes requests on: it sends a field for each group of the user."""
+"""The same for requests that the API server forwards: it sends one field for each group of the user."""
 
 FIELD: Final = 8190
-"""Bytes of a header field where no token is asked for; aiohttp's own default."""
+"""Bytes of a header field if no token is required. This is aiohttp's default."""
 
 TOKEN_FIELD: Final = 2**15
-"""Bytes of a header field where a token is asked for: `token_reviews.LONGEST_TOKEN`, and as much again for what may surround it.
-What strangers send there is bounded together."""
+"""Bytes of a header field if a token is required: twice `token_reviews.LONGEST_TOKEN`, for the text around it. The
+bytes of all strangers are also bounded together."""
 
 _log = structlog.get_logger("serving")
 
 
 class Counters(Protocol):
-    """Where connections are counted."""
+    """The metrics that count connections."""
 
     connections: Gauge
     connections_closed_total: Counter
@@ -70,14 +70,14 @@ async def serve(
     backlog: int = BACKLOG,
     ends: Gauge | None = None,
 ) -> AsyncIterator[int]:
-    """Serve the application while the context lasts; gives the port, which the kernel chose if `port` is 0.
+    """Serve the application while the context lasts. Yields the port, which the kernel chose if `port` is 0.
 
-    section: of the settings, named in errors. settings: bounds and TLS; by default no TLS.
-    metrics: where connections are counted, if they are. anonymous: a client need not show a certificate, but one that
-    it shows must be good. credentials: the application asks for a token or certificate, and tells
-    `listener.authenticated` of each that is good; a connection that shows none in time is closed. fields: header fields of
-    a request at most. backlog: connections that may wait to be taken; the kernel may allow fewer. ends: where it is shown when the certificates end, if it is.
-    Raises SettingsError when the address cannot be listened on, or the certificates cannot be used.
+    section: the section of the settings, named in errors. settings: bounds and TLS; no TLS by default. metrics: counts
+    connections. anonymous: a client certificate is optional, but must be valid if the client shows one. credentials:
+    the application requires a token or certificate, and calls `listener.authenticated` for each valid one. A connection
+    that shows none in time is closed. fields: maximum header fields of a request. backlog: connections that may wait to
+    be accepted; the kernel may allow fewer. ends: the metric of when certificates expire.
+    Raises SettingsError if the address cannot be listened on, or the certificates cannot be used.
     """
     own = settings or TLSServer()
     app.middlewares.insert(0, _on_connection)
@@ -117,15 +117,15 @@ async def serve(
 
 
 def url(host: str, port: int, *, tls: bool = False) -> str:
-    """Where a server is asked. host: as it is set; empty: every address, of which loopback is one."""
+    """The URL of a server. host: as in the settings. Empty means every address, which includes loopback."""
     place = f"[{host}]" if ":" in host else host or "127.0.0.1"
     return f"{'https' if tls else 'http'}://{place}:{port}"
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
-    """Bytes that are no HTTP are a mistake of their sender: a warning says it, where aiohttp has an error and a trace.
+    """Whether aiohttp may log this record. Invalid HTTP is the sender's mistake, so it is logged as a warning instead.
 
-    The error's own words are left out: they quote what was sent, and that may be a token.
+    The text of the error is omitted: it quotes the received bytes, which may hold a token.
     """
     error = record.exc_info[1] if record.exc_info else None
     if isinstance(error, HttpProcessingError):
@@ -171,7 +171,7 @@ def _listening(section: str, host: str, port: int, backlog: int) -> list[socket.
         return listening(host, port, backlog)
     except OSError as error:
         place = f"{host or '*'}:{port}"
-        raise SettingsError(f"{section}.port", place, f"cannot be listened on: {error.strerror}") from None
+        raise SettingsError(f"{section}.port", place, f"cannot listen on it: {error.strerror}") from None
 
 
 @web.middleware

@@ -1,12 +1,11 @@
-"""The server's side of TLS: who we are, and whose certificates we believe.
+"""The server's side of TLS: its own certificate, and the client certificates that it accepts.
 
 Lives here: one SSL context that follows its files. Never here: plain HTTP, which is the rule on loopback.
 
-kube-scheduler has no other way to prove who it is than a client certificate. Files are looked at again when a
-connection comes in, and when metrics are asked for: certificates are renewed under the same names, and standing
-connections live on. What was renewed goes into a context of its own, which each handshake is led to: in one that is
-loaded twice an authority that was taken away is still believed, and a certificate whose key does not fit loses the old
-key.
+kube-scheduler can only identify itself by a client certificate. Files are checked again when a connection arrives and
+when metrics are requested: certificates are renewed under the same names, and open connections stay. Renewed files are
+loaded into a new context, and each handshake is directed to it. If one context were loaded twice, it would still accept
+a removed authority, and a certificate that does not match its key would destroy the old key.
 """
 
 import asyncio
@@ -27,23 +26,23 @@ from scheduler.errors import SettingsError, shortened
 from scheduler.settings import TLSServer
 
 LOOK_EVERY: Final = 10.0
-"""Seconds between two looks at the files' times."""
+"""Seconds between two checks of the files' times."""
 
 BUFFER: Final = 16 * 2**10
-"""Bytes that asyncio sets aside for each connection with TLS, before its handshake: a record of TLS has no more. By
-default they are 256 KiB, so that 2,000 connections without a word take 600 MiB. Reading a large list from the API server
-takes a quarter more of the processor with it, 0.4 ms a MB."""
+"""Bytes that asyncio allocates for each TLS connection before its handshake: the maximum of a TLS record. The default
+is 256 KiB, so that 2,000 silent connections take 600 MiB. With the smaller buffer, reading a large list from the API
+server takes a quarter more CPU time, 0.4 ms per MB."""
 
-# For all connections of the process: asyncio has no other way to say it.
+# For all connections of the process: asyncio has no other way to set it.
 sslproto.SSLProtocol.max_size = BUFFER
 
 _log = structlog.get_logger("serving")
 
 
 class Identity:
-    """The context for connections that are accepted. Raises SettingsError when the files cannot be used.
+    """The context for accepted connections. Raises SettingsError if the files cannot be used.
 
-    section: of the settings, named in errors. anonymous: who shows no certificate is let in too.
+    section: the section of the settings, named in errors. anonymous: clients without a certificate are also accepted.
     """
 
     def __init__(
@@ -59,12 +58,12 @@ class Identity:
         self._section = section
         self._mode = ssl.CERT_OPTIONAL if anonymous else ssl.CERT_REQUIRED
         self._looked = clock()
-        self._times = self._changed()  # before they are read: what is renewed meanwhile is read again
+        self._times = self._changed()  # before they are read: files that are renewed meanwhile are read again
         self.context = self._newest = self._loaded()
         self.context.sni_callback = self._lead
 
     def refresh(self) -> None:
-        """Read the files again if they changed. Files that cannot be used leave the old ones in force."""
+        """Read the files again if they changed. If they cannot be used, the old ones stay in use."""
         if self._clock() - self._looked < LOOK_EVERY:
             return
         self._looked = self._clock()
@@ -78,17 +77,17 @@ class Identity:
             )
 
     def tell(self, gauge: Gauge) -> None:
-        """Show in `gauge`, by server and setting, when what is in force ends."""
+        """Show in `gauge`, by server and setting, when the certificates in use expire."""
         for setting in self._ends:
             gauge.labels(self._section, setting).set_function(partial(self._end, setting))
 
     def untell(self, gauge: Gauge) -> None:
-        """Show it no more: the files may go with the server."""
+        """Remove it from `gauge`: the files may be deleted with the server."""
         for setting in self._ends:
             gauge.remove(self._section, setting)
 
     def admit(self, transport: asyncio.BaseTransport) -> bool:
-        """Whether the peer's certificate has one of the names that may ask us."""
+        """Whether the peer's certificate has one of the accepted names."""
         wanted = self._settings.client_names
         return not wanted or not set(wanted).isdisjoint(names(transport.get_extra_info("peercert") or {}))
 
@@ -117,7 +116,7 @@ class Identity:
             except (OSError, ValueError) as error:
                 raise SettingsError(f"{self._section}.clientCa", own.client_ca, unusable(error)) from None
             context.verify_mode = self._mode
-            # a session that is taken up again shows no certificate that we could check
+            # a resumed session shows no certificate to check
             context.num_tickets = 0
             context.options |= ssl.OP_NO_TICKET  # the same before TLS 1.3
         self._ends = dict(_ends({"cert": own.cert, "clientCa": own.client_ca}))
@@ -125,7 +124,7 @@ class Identity:
 
 
 def _time(place: Path) -> int | None:
-    """When the file was changed; None where there is none, which whoever loads it says."""
+    """When the file was changed; None if it does not exist, which loading it reports."""
     try:
         return place.stat().st_mtime_ns
     except OSError:
@@ -140,19 +139,19 @@ def names(certificate: Mapping[str, Any]) -> Iterable[str]:
 
 
 def first_end(pem: bytes) -> float:
-    """When the first of these certificates ends, in seconds since the epoch. Raises ValueError where there is none."""
-    from cryptography import x509  # late: most servers of ours have no TLS
+    """When the first of these certificates expires, in seconds since the epoch. Raises ValueError if there is none."""
+    from cryptography import x509  # late: most servers have no TLS
 
     return min(one.not_valid_after_utc.timestamp() for one in x509.load_pem_x509_certificates(pem))
 
 
 def _ends(files: Mapping[str, str]) -> Iterable[tuple[str, float]]:
     for setting, file in files.items():
-        with suppress(OSError, ValueError):  # what OpenSSL took is in force, whoever else cannot read it
+        with suppress(OSError, ValueError):  # OpenSSL accepted them, even if `cryptography` does not
             if file:
                 yield setting, first_end(Path(file).read_bytes())
 
 
 def unusable(error: Exception) -> str:
-    """What is said of a file that failed like this."""
+    """The text for a file that failed with this error."""
     return f"cannot be used: {getattr(error, 'strerror', None) or type(error).__name__}"

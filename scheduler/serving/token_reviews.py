@@ -1,8 +1,8 @@
-"""What an HTTP edge asks the API server about its caller: one TokenReview, and its answer.
+"""TokenReview: the API server's answer about the caller of an HTTP edge.
 
-Lives here: the header that carries a bearer token, the call, and TokenReview as JSON. Never here: a memory of answers, or
-what follows from one; the edges differ in both. `Calls` is the shape of `scheduler.kube.client.Client.request`, for edges
-that must not know that room.
+Lives here: the header that carries a bearer token, the call, and TokenReview as JSON. Never here: a cache of answers,
+or their consequences; the edges differ in both. `Calls` has the form of `scheduler.kube.client.Client.request`, for
+edges that must not import that package.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,15 +15,15 @@ from msgspec import Struct
 from scheduler.errors import Garbled
 
 LONGEST_TOKEN: Final = 16_384
-"""Characters; a token with the groups of a large directory has some 8,000."""
+"""Maximum characters. A token with the groups of a large directory has about 8,000."""
 
 
 class Unknown(Exception):  # noqa: N818 - a word of the field
-    """Nobody is shown that could be believed; the text says what would be right."""
+    """The request has no usable credentials. The text names the fix."""
 
 
 def token(request: web.Request) -> str | None:
-    """The bearer token of a request, None where it shows none. Raises Unknown for a header of another kind."""
+    """The bearer token of a request, or None if it has none. Raises Unknown for a header of another kind."""
     header = request.headers.get("Authorization")
     if header is None:
         return None
@@ -32,12 +32,12 @@ def token(request: web.Request) -> str | None:
     if scheme.lower() != "bearer" or not word:
         raise Unknown("the Authorization header must be: Bearer TOKEN")
     if len(word) > LONGEST_TOKEN or not (word.isascii() and word.isprintable()):
-        raise Unknown("the token is none: it is too long, or has characters that no token has")
+        raise Unknown("the bearer token is invalid: it is too long or has characters that no token has")
     return word
 
 
 class Calls(Protocol):
-    """How the API server is asked. Raises KubeError."""
+    """Requests to the API server. Raises KubeError."""
 
     async def request(
         self,
@@ -54,13 +54,13 @@ class Calls(Protocol):
 TOKENS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
 
 LIMIT: Final = 5.0
-"""Seconds for one review; the API server itself needs milliseconds, a webhook behind it more."""
+"""Seconds for one review. The API server itself needs milliseconds, a webhook behind it more."""
 
 T = TypeVar("T", bound=Struct)
 
 
 class User(Struct):
-    """Who somebody is."""
+    """The identity of a caller."""
 
     username: str = ""
     uid: str = ""
@@ -69,7 +69,7 @@ class User(Struct):
 
 
 class TokenStatus(Struct):
-    """What is said of a token; an API server that knows no audiences names none."""
+    """The status of a token. An API server that does not support audiences names none."""
 
     authenticated: bool = False
     user: User = msgspec.field(default_factory=User)
@@ -81,7 +81,7 @@ class _TokenReview(Struct):
 
 
 async def token_status(calls: Calls, token: str, audiences: Sequence[str]) -> TokenStatus:
-    """The API server's word on a token. audiences: for whom it must be; none: for the API server. Raises KubeError."""
+    """The API server's review of a token. audiences: of the token; none: the API server itself. Raises KubeError."""
     spec: dict[str, Any] = {"token": token}
     if audiences:
         spec["audiences"] = audiences
@@ -93,10 +93,10 @@ async def token_status(calls: Calls, token: str, audiences: Sequence[str]) -> To
 async def reviewed(
     calls: Calls, path: str, version: str, kind: str, spec: Mapping[str, Any], answer: type[T]
 ) -> T:
-    """The answer to one review. Raises KubeError; nothing of an answer that cannot be read is shown."""
+    """The answer to one review. Raises KubeError. The error shows no part of an answer that cannot be read."""
     body = msgspec.json.encode({"apiVersion": version, "kind": kind, "spec": spec})
     said = await calls.request("POST", path, body=body, timeout=LIMIT)
     try:
         return msgspec.json.decode(said, type=answer)
     except (msgspec.MsgspecError, ValueError, RecursionError):
-        raise Garbled(f"POST {path}", "the answer is no review") from None
+        raise Garbled(f"POST {path}", "the answer is not a review") from None

@@ -1,7 +1,6 @@
-"""The JSON of what namespaces use and may, and of gangs that ended: as `schemas`, whose rules for times, spans and amounts
-hold here too.
+"""The JSON of shares and of gangs that ended. The rules of `schemas` for times, spans and amounts apply.
 
-Lives here: names and types. Never here: where a value comes from.
+Lives here: names and types. Never here: the source of a value.
 """
 
 from scheduler.status.schemas import Count, Part, PreemptedRow, Seconds
@@ -11,29 +10,28 @@ class ShareAmount(Part, frozen=True):
     """One resource of a namespace, against its share in `queue.shares`."""
 
     used: float
-    """By bound pods, and by seats that are kept."""
+    """Used by bound pods, or reserved for a gang."""
     guaranteed: float
     borrowed: float
-    """Used beyond what is guaranteed, of a resource that some namespace is guaranteed: it may be taken back."""
+    """Used above the guarantee, of a resource that some namespace is guaranteed. It may be reclaimed."""
     ceiling: float | None
-    """Null where nothing limits it, and in the row of hidden namespaces."""
+    """Null if there is no ceiling, and in the row of hidden namespaces."""
     waiting: float | None
-    """Asked for by pods without a seat, of gangs that wait with their whole quorum; null from a replica that does not
-    act."""
+    """Requested by unassigned pods of pending gangs with a complete quorum; null from a standby replica."""
 
 
 class ShareRow(Part, frozen=True):
     """One namespace."""
 
     namespace: str | None
-    """Null in the last row: the sums over all namespaces whose names the asker may not read."""
+    """Null in the last row: the sums over all namespaces whose names the caller may not read."""
     namespaces: Count
-    """How many the row stands for."""
+    """Number of namespaces in this row."""
     resources: dict[str, ShareAmount]
 
 
 class ShareList(Part, frozen=True):
-    """The namespaces of `queue.shares`, and those that use devices or wait for some without a share, by name."""
+    """The namespaces of `queue.shares`, and namespaces without a share that use or request devices, by name."""
 
     acting: bool
     generation: Count
@@ -48,25 +46,25 @@ class HistoryRow(Part, frozen=True):
     namespace: str
     name: str
     owner: str | None
-    """The controller of its pods as `Kind/name`; null where they had none."""
+    """The controller of its pods as `Kind/name`; null if they had none."""
     waited_seconds: Seconds
-    """From its first pod to the bind of its quorum, or to its end where that never came."""
+    """Time from its first pod until its quorum was bound, or until its end if that never happened."""
     ran_seconds: Seconds
-    """From the bind of its quorum to its end."""
+    """Time from the binding of its quorum until its end."""
     hours: dict[str, float]
-    """Hours times pieces, of each device that its pods had; of pods without a device, hours times cores (`cpu`)."""
+    """Hours times pieces of each device that its pods had. For pods without a device, hours times cores (`cpu`)."""
     outcome: str
     """`succeeded`, `failed`, `preempted`, `runtime exceeded`, `suspended` or `deleted`."""
     preempted: PreemptedRow | None
-    """The gang that preempted it, where one did and is known."""
+    """The gang that preempted it, if any and if known."""
     ended: float
 
 
 class HistoryList(Part, frozen=True):
-    """Gangs that ended, the last first. Kept in memory by the replica that acts: lost when it restarts."""
+    """Gangs that ended, the last first. The active replica keeps them in memory and loses them when it restarts."""
 
     acting: bool
     since: float | None
-    """All that ended since then were kept; null from a replica that has never acted."""
+    """The list is complete since this time; null from a replica that has never been active."""
     unchecked: Count
     gangs: list[HistoryRow]

@@ -1,25 +1,25 @@
-"""The status API as a group of the Kubernetes API: what its server and the command line agree on.
+"""The status API as a group of the Kubernetes API: names that its server and the command line share.
 
-Lives here: names alone. Never here: a route, which is the same by every road (`routes`).
+Lives here: only names. Never here: a route, which does not depend on how it is reached (`routes`).
 """
 
 from enum import StrEnum
 from typing import Final
 
 API_PREFIX: Final = "/apis/status.gangwright.io"
-"""Where the API server passes the status API on to us: this path before each path of the routes."""
+"""The prefix of each route's path when the API server forwards requests to the status API."""
 
 REPLICA: Final = "Gangwright-Replica"
-"""The header of every answer that says how its replica stands: a `Standing`."""
+"""The header of every answer with the state of its replica: a `Standing`."""
 
 
 class Standing(StrEnum):
-    """How a replica stands; the first that holds."""
+    """The state of a replica: the first that applies."""
 
     READING = "reading"
     """It has not read the cluster yet."""
     STANDBY = "standby"
-    """Another replica decides. This one knows no reasons, positions and forecasts."""
+    """Another replica is active. This one has no reasons, positions or forecasts."""
     STALE = "stale"
-    """It does not see the API server, so what it knows may be the past."""
+    """It has lost the API server, so its cache may be stale."""
     ACTIVE = "active"

@@ -1,12 +1,12 @@
-"""Who asks, and what it may see and do: the API server's word, remembered for a while.
+"""The caller, and what it may see and do: reviews by the API server, cached for a while.
 
-Lives here: the holder of a bearer token or of a client certificate; SubjectAccessReview as JSON; and the names that stand for gangs which a caller may not read. Never here: rules of our own;
-the cluster's RBAC decides.
+Lives here: the holder of a bearer token or of a client certificate; SubjectAccessReview as JSON; and aliases for gangs
+whose names a caller may not read. Never here: rules of Gangwright's own; the cluster's RBAC decides.
 
-A token counts before a certificate, as with the API server. While the API server is away no new caller is let in: its
-errors pass through, and are never remembered. Tokens are kept as keyed hashes alone, so that no dump of this process
-gives one away. Hidden names are keyed hashes too: the page colors one gang alike everywhere, and a guess of a name cannot
-be tested against it. The key is made at start and never leaves the process.
+A token takes precedence over a certificate, as in the API server. While the API server is down, no new caller is
+accepted: errors are passed on and never cached. Tokens are only kept as keyed hashes, so that a dump of this process
+reveals none. Aliases are keyed hashes too: the page colors one gang the same everywhere, and guessed names cannot be
+tested against them. The key is generated at start and never leaves the process.
 """
 
 import asyncio
@@ -25,12 +25,12 @@ from scheduler.serving.review_cache import Kept, ReviewCache
 from scheduler.serving.token_reviews import Calls, User, reviewed, token_status
 
 AUTHENTICATED: Final = "system:authenticated"
-"""The group of everybody whom the API server knows; of a certificate's holder it must be added by whoever reads it."""
+"""The group of every authenticated user. For the holder of a certificate, the reader of the certificate must add it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A user as the API server knows him; what an access review is asked about."""
+    """A user as the API server knows it: the subject of an access review."""
 
     user: str
     groups: tuple[str, ...] = ()
@@ -39,10 +39,10 @@ class Subject:
 
 
 def holder(certificate: Mapping[str, Any] | None, now: float) -> Subject | None:
-    """Whom a client certificate names, in the form of `SSLSocket.getpeercert`: CN the user, every O a group.
+    """The user of a client certificate, in the form of `SSLSocket.getpeercert`: CN is the user, every O a group.
 
-    Its signature was checked when the connection was made; the connection may have outlived it since, so its end is
-    checked again. now: seconds since the epoch.
+    The handshake checked its signature. It may have expired since, so its end is checked again. now: seconds since the
+    epoch.
     """
     if not certificate or ssl.cert_time_to_seconds(certificate["notAfter"]) < now:
         return None
@@ -55,7 +55,7 @@ def holder(certificate: Mapping[str, Any] | None, now: float) -> Subject | None:
 
 
 def tenant(user: str) -> str:
-    """What has its share beside others: all service accounts of a namespace are one, for a tenant can make any number."""
+    """The unit of rate limits. All service accounts of a namespace share one: a tenant can create any number."""
     account = user.startswith("system:serviceaccount:")
     return user.rpartition(":")[0] if account else user
 
@@ -65,7 +65,7 @@ Alias = Callable[[GangKey], str]
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What one asker may read. namespaces: None means all of them. unchecked: how many could not be asked about yet."""
+    """What one caller may read. namespaces: None means all. unchecked: how many could not be reviewed yet."""
 
     namespaces: frozenset[str] | None
     alias: Alias
@@ -76,7 +76,7 @@ class Sight:
 
 
 def aliases(secret: bytes) -> Alias:
-    """Names that stand for gangs: 16 hexadecimal digits. secret: at most 64 bytes."""
+    """A function that gives aliases for gangs: 16 hexadecimal digits. secret: at most 64 bytes."""
 
     def alias(key: GangKey) -> str:
         return hashlib.blake2b(f"{key.namespace}\n{key.name}".encode(), key=secret, digest_size=8).hexdigest()
@@ -85,18 +85,18 @@ def aliases(secret: bytes) -> Alias:
 
 
 UNDER_WAY: Final = 4
-"""Reviews at a time, of all that ask: half of the connections that are left beside watches and writes."""
+"""Concurrent reviews for all callers: half of the connections that watches and writes leave free."""
 
 TOKENS_KEPT: Final = 1024
 RIGHTS_KEPT: Final = 8192
-"""Answers about rights of one kind; one user has one for each namespace that has gangs."""
+"""Cached answers about rights, for "yes" and "no" each. A user has one for each namespace that has gangs."""
 
 ACCESS_REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """One thing that somebody wants to do; an empty namespace means all of them, an empty name every object."""
+    """An action on a resource. An empty namespace means all namespaces, an empty name every object."""
 
     verb: str
     resource: str
@@ -116,15 +116,15 @@ class _AccessReview(Struct):
 
 @dataclass(frozen=True, slots=True)
 class _Word:
-    """What the API server said of a token: its holder, or that it is good for nothing."""
+    """The API server's review of a token: its holder, or None if it is invalid."""
 
     subject: Subject | None
 
 
 class Reviews:
-    """Asks the API server. audiences: for which a token must be made; none: for the API server itself.
+    """Requests reviews from the API server. audiences: accepted audiences of tokens; none: the API server itself.
 
-    yes, no: seconds that answers are remembered.
+    yes, no: seconds that answers are cached.
     """
 
     def __init__(
@@ -153,31 +153,31 @@ class Reviews:
         )
 
     def hashed(self, token: str) -> str:
-        """What a token is known by here."""
+        """The keyed hash that stands for a token in the cache."""
         return hashlib.blake2b(token.encode(), key=self._key, digest_size=32).hexdigest()
 
     def is_known(self, token: str) -> bool:
-        """Its review is remembered, or under way: it costs the API server nothing."""
+        """Whether its review is cached or under way, so that it costs the API server nothing."""
         key = self.hashed(token)
         return self._tokens.known(key) is not None or self._tokens.asked(key)
 
     async def who(self, token: str) -> Subject | None:
-        """Whose token this is; None when it is nobody's. Raises KubeError when the API server cannot be asked."""
+        """The holder of this token; None if it is invalid. Raises KubeError if the API server does not answer."""
         return (await self._tokens.get(self.hashed(token), lambda: self._review(token))).subject
 
     def remembered(self, subject: Subject, right: Right) -> bool | None:
-        """Whether he may, if that is known without asking."""
+        """Whether the subject has this right, if the answer is cached."""
         return self._rights.known((subject, right))
 
     async def may(self, subject: Subject, right: Right, *, fresh: bool = False) -> bool:
-        """Whether the cluster lets him. fresh: as it is now. Raises KubeError when the API server cannot be asked."""
+        """Whether the subject has this right. fresh: ignore the cache. Raises KubeError if the API server is down."""
         return await self._rights.get((subject, right), lambda: self._access(subject, right), fresh=fresh)
 
     async def _review(self, token: str) -> _Word:
         async with self._turns:
             status = await token_status(self._calls, token, self._audiences)
         good = status.authenticated and bool(status.user.username)
-        if self._audiences:  # an API server that knows no audiences names none, and so has not checked them
+        if self._audiences:  # an API server without support for audiences names none and has not checked them
             good = good and not set(self._audiences).isdisjoint(status.audiences or ())
         self._told("token", "yes" if good else "no")
         return _Word(_subject(status.user) if good else None)

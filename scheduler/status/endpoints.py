@@ -1,6 +1,6 @@
-"""What each route answers: views of the engine for those who may see them, and what acts for those who may.
+"""The answer of each route: views of the engine, and actions, for users with the necessary rights.
 
-Lives here: which right each answer needs. Never here: HTTP, or how a right is found out.
+Lives here: the rights that each answer requires. Never here: HTTP, or how a right is checked.
 """
 
 import asyncio
@@ -39,31 +39,31 @@ from scheduler.status.schemas import TrialRequest
 from scheduler.status.trials import Trying
 
 SPELL: Final = 0.001
-"""Seconds that a view is worked on at a stretch; kube-scheduler may wait for so long."""
+"""Seconds that a view is computed without a pause. kube-scheduler may wait this long."""
 
 PAUSE: Final = 0.001
-"""Seconds between two spells: views take at most half of the time."""
+"""Seconds between two spells, so that views take at most half of the time."""
 
 ASKED_AT_ONCE: Final = 8
-"""Access reviews of one asker under way at a time."""
+"""Concurrent access reviews for one caller."""
 
 ASKED_AT_MOST: Final = 128
-"""Namespaces that one request asks about; the rest stay hidden in this answer, and the next one asks about them."""
+"""Maximum namespaces that one request reviews. The others stay hidden in this answer; the next request reviews them."""
 
 FRESH: Final = 1.0
-"""Seconds for which a survey of the nodes does for everybody who asks: a large cluster has several pages of them."""
+"""Seconds for which a survey of the nodes serves all callers: the nodes of a large cluster span several pages."""
 
-MOVES_NAME_ALL: Final = "you may not list pods in all namespaces, and moves name pods of any of them"
+MOVES_NAME_ALL: Final = "you may not list pods in all namespaces, which moves require"
 
 PATIENCE: Final = 3.0
-"""Seconds that a view of a gang waits for its turn to ask how near the gang is to a seat."""
+"""Seconds that a view of a gang waits for its turn to ask the planner how close the gang is to a placement."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One request, read: who asks, and what the path, the query and the body say."""
+    """One parsed request: its caller, and the values of the path, the query and the body."""
 
     subject: Subject
     words: Mapping[str, Any] = field(default_factory=dict)
@@ -79,10 +79,10 @@ class Ask:
 
 
 class Endpoints:
-    """One method a route. operator: None where the service offers none; then nothing can be done or tried out.
+    """One method per route. operator: None if the service offers none; then there are no actions and no dry runs.
 
-    clock: as the ledger counts. fragmentation: by resource, as it was last measured. volumes: what the claims of pods
-    that are tried out are bound to; None: no claim is known.
+    clock: the ledger's clock. fragmentation: by resource, as last measured. volumes: the volumes that claims of pods in
+    dry runs are bound to; None: no claim is known.
     """
 
     def __init__(
@@ -110,14 +110,14 @@ class Endpoints:
 
     @property
     def standing(self) -> Standing:
-        """How this replica stands now."""
+        """The current state of this replica."""
         ledger, states = self._engine.ledger, Standing
         found = (
             (not ledger.synced, states.READING), (not ledger.acting, states.STANDBY), (ledger.blind, states.STALE)
         )  # fmt: skip
         return next((state for holds, state in found if holds), states.ACTIVE)
 
-    # ── seeing ──────────────────────────────────────────────────────────────────────────────────────────
+    # ── views ───────────────────────────────────────────────────────────────────────────────────────────
 
     async def queue(self, ask: Ask) -> schemas.GangList:
         sight = await self._sight(ask.subject)
@@ -148,7 +148,7 @@ class Endpoints:
         if operator is None or record.wanted is None or not self._engine.ledger.ready:
             return UNASKED
         try:
-            # What costs a turn of the planner is left out of the view where the line is long.
+            # Parts that need a turn of the planner are omitted if its queue is long.
             async with asyncio.timeout(PATIENCE):
                 return await self._trying.question(subject.user, lambda: operator.inquire(key))
         except TimeoutError:
@@ -180,7 +180,7 @@ class Endpoints:
         _must_see(sight, namespace)
         return await self._leisurely(history_views.history(self._engine, sight, limit, namespace))
 
-    # ── trying out, and acting ──────────────────────────────────────────────────────────────────────────
+    # ── dry runs and actions ────────────────────────────────────────────────────────────────────────────
 
     async def simulate(self, ask: Ask) -> schemas.TrialAnswer:
         asked: TrialRequest = ask.body
@@ -217,9 +217,9 @@ class Endpoints:
     async def drain(self, ask: Ask) -> schemas.DrainAnswer:
         node = ask.words["node"]
         if not self._engine.ledger.synced:
-            raise reading()  # nobody knows yet whose pods are on it, so nobody can say who may evict them
+            raise reading()  # the namespaces with pods on the node are not known yet, so rights cannot be checked
         if self._engine.ledger.nodes.get(node) is None:
-            raise Problem(404, f"there is no node {node}")
+            raise Problem(404, f"node {node} not found")
         await self._demand(ask.subject, Right("patch", "nodes", name=node), fresh=True)
         for namespace in self._tenants(node):
             right = Right("create", "pods", namespace, subresource="eviction")
@@ -251,7 +251,7 @@ class Endpoints:
             raise _may_not(f"{right.verb} {what}", right.namespace, right.name)
 
     async def _sight(self, subject: Subject, among: Iterable[str] | None = None) -> Sight:
-        """Namespaces whose names the asker may read. among: those that matter; None: all that have a gang."""
+        """Namespaces whose names the caller may read. among: those that matter; None: all that have a gang."""
         if await self._reviews.may(subject, Right("list", "pods")):
             return Sight(None, self._alias)
         wanted = gang_views.namespaces(self._engine) if among is None else sorted(among)
@@ -280,10 +280,10 @@ class Endpoints:
         key, why = GangKey(namespace, name), ""
         if inactive_gangs.suspended_jobs(self._engine, key):
             why = f": {inactive_gangs.how_it_resumes(self._engine, key)}"
-        raise Problem(404, f"there is no gang {name} in namespace {namespace}{why}")
+        raise Problem(404, f"gang {name} not found in namespace {namespace}{why}")
 
     def _tenants(self, node: str) -> list[str]:
-        """Namespaces that have a pod of ours on this node."""
+        """Namespaces that have a pod of a gang on this node."""
         gangs = self._engine.ledger.registry.gangs.values()
         places = ((record, node_views.place(m)) for record in gangs for m in record.members.values())
         return sorted({record.key.namespace for record, place in places if place == node})
@@ -296,11 +296,11 @@ class Endpoints:
         if not self._engine.ledger.ready:
             raise Problem(409, NOT_ACTING)
         if self._operator is None:
-            raise OperatorError("this service only shows; it was started without anybody to act")
+            raise OperatorError("this status service is read-only")
         return self._operator
 
     async def _leisurely(self, steps: Steps[T]) -> T:
-        """Work a view out a little at a time, so that kube-scheduler need not wait for a person. One view at a time."""
+        """Compute a view step by step, so that kube-scheduler need not wait for a user. One view at a time."""
         loop = asyncio.get_running_loop()
         async with self._turn:
             began = loop.time()
@@ -316,7 +316,7 @@ class Endpoints:
 
 
 def _must_see(sight: Sight, namespace: str | None) -> None:
-    """Raises Problem where the asker may not read the names of the one namespace that it asks about."""
+    """Raises Problem if the caller may not read the names of the requested namespace."""
     if namespace is not None and not sight.sees(GangKey(namespace, "")):
         raise _may_not("list pods", namespace)
 

@@ -1,6 +1,6 @@
-"""Parts of what is told of one gang in full: its wishes, its barred nodes, why it is refused, which pods leave for it. Pure.
+"""Parts of the full view of one gang: its placement settings, excluded nodes, rejection, and terminating victims. Pure.
 
-Lives here: one fact each, as the status API has it. Never here: which gang, and who asks (`gang_views`).
+Lives here: one fact each, in the form of the status API. Never here: which gang, and the caller (`gang_views`).
 """
 
 from scheduler.ledger.gang import GangRecord, Spec, Victim
@@ -11,7 +11,7 @@ from scheduler.status.authorization import Sight
 
 
 def wishes(policy: Policy, spec: Spec | Refuse | Reason) -> schemas.Wishes:
-    """What holds for the placement of a gang that says this."""
+    """The effective placement settings of a gang with this spec."""
     wish = spec.wish if isinstance(spec, Spec) else None
     return schemas.Wishes(
         strategy=(wish and wish.strategy) or policy.strategy,
@@ -25,13 +25,13 @@ def wishes(policy: Policy, spec: Spec | Refuse | Reason) -> schemas.Wishes:
 
 
 def barred(record: GangRecord, now: float) -> list[schemas.BarRow]:
-    """The nodes that it is not given now, by name."""
+    """The nodes that are excluded for this gang now, by name."""
     bars = sorted(record.pinning.barred.items())
     return [schemas.BarRow(node, until) for node, (until, _) in bars if until > now]
 
 
 def leaving(found: Victim, sight: Sight) -> schemas.LeavingRow:
-    """A pod that leaves for the gang."""
+    """A pod that is terminating for the gang."""
     sees = sight.sees(found.gang)
     return schemas.LeavingRow(
         id=sight.alias(found.gang),
@@ -43,5 +43,5 @@ def leaving(found: Victim, sight: Sight) -> schemas.LeavingRow:
 
 
 def refusal(said: object) -> schemas.Refusal | None:
-    """What the user must change; None: this is no refusal."""
+    """What the user must change; None if `said` is not a rejection."""
     return schemas.Refusal(said.field, said.value, said.remedy) if isinstance(said, Refuse) else None

@@ -1,9 +1,9 @@
-"""Gangs as people see them: the engine's memory → shapes. Pure: no await, no clock; `now` is an argument.
+"""Gangs as users see them: the engine's state → schemas. Pure: no await, no clock; `now` is an argument.
 
-Lives here: which fact goes into which field, and what is left out for whom. Never here: who asks.
+Lives here: the fact for each field, and which fields are hidden. Never here: the identity of the caller.
 
-Why views come in steps: a cluster has thousands of gangs, and kube-scheduler waits while one is looked at. So a view
-is a generator that may be left between any two of its steps. It never keeps a record over a step: that may be gone then.
+Why views are computed in steps: a cluster has thousands of gangs, and kube-scheduler waits during each step. So a view
+is a generator that may pause between any two steps. It keeps no record across a step, because it may be deleted then.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ T = TypeVar("T")
 Steps = Generator[None, None, T]
 
 STRIDE: Final = 16
-"""Gangs looked at in one step: with a few dozen pods each, about half a millisecond."""
+"""Gangs processed in one step: with a few dozen pods each, about half a millisecond."""
 
 _WAITS: Final = frozenset({State.GATHERING, State.WAITING, State.FREEING, State.REFUSED})
 _LACKS_ROOM: Final = (Reason.CAPACITY_RESERVED, Reason.INSUFFICIENT_RESOURCES, Reason.TOPOLOGY_UNSATISFIED)
@@ -35,7 +35,7 @@ _LACKS_ROOM: Final = (Reason.CAPACITY_RESERVED, Reason.INSUFFICIENT_RESOURCES, R
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Which part of a list is asked for."""
+    """The requested part of a list."""
 
     offset: int = 0
     limit: int = 500
@@ -43,7 +43,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What was worked out beside the ledger: when gangs start, which pods would leave for them, and which gangs no waiting helps."""
+    """Facts from outside the ledger: when gangs start, which pods they preempt, and which gangs wait in vain."""
 
     forecasts: Mapping[GangKey, Estimate] = field(default_factory=dict)
     victims: Callable[[GangKey], Sequence[Unit]] = lambda _gang: ()
@@ -55,7 +55,7 @@ UNASKED: Final = Found()
 
 
 def at_once(steps: Steps[T]) -> T:
-    """A view of which no step waits for others."""
+    """Compute a view without pauses."""
     while True:
         try:
             next(steps)
@@ -73,9 +73,7 @@ def namespaces(engine: Engine) -> list[str]:
 def queue(
     engine: Engine, sight: Sight, now: float, page: Page, outlook: Outlook = NOTHING, selector: Selector = ()
 ) -> Steps[schemas.GangList]:
-    """Gangs that wait, in the order in which they are asked about; behind them those that cannot be placed as they
-    are.
-    """
+    """Pending gangs in queue order, followed by gangs that cannot be placed as they are."""
     places = yield from _places(engine, outlook)
     behind: list[tuple[int, float, GangKey]] = []
     for records in each_gang(engine):
@@ -100,9 +98,9 @@ def gangs(
     namespace: str | None = None,
     selector: Selector = (),
 ) -> Steps[schemas.GangList]:
-    """All gangs, or those of one namespace, by namespace and name. Gangs that are hidden come last, in no order.
+    """All gangs, or those of one namespace, by namespace and name. Hidden gangs come last, in no order.
 
-    Gangs that are over are left out.
+    Gangs that are over are omitted.
     """
     places = yield from _places(engine, outlook)
     keys: list[GangKey] = []
@@ -123,7 +121,7 @@ def gangs(
 def _chosen(
     engine: Engine, sight: Sight, keys: Sequence[GangKey], selector: Selector
 ) -> Steps[list[GangKey]]:
-    """Those of these gangs whose first pod has the labels. Labels of hidden gangs are hidden, too."""
+    """The gangs whose first pod has the labels. Labels of hidden gangs are hidden too."""
     gangs, chosen = engine.ledger.registry.gangs, list[GangKey]()
     for some in batched(keys):
         seen = (gangs[key] for key in some if key in gangs and sight.sees(key))
@@ -133,7 +131,7 @@ def _chosen(
 
 
 def _places(engine: Engine, outlook: Outlook) -> Steps[dict[GangKey, int]]:
-    """The places in the queue, in order, of the gangs that waiting helps."""
+    """The positions in the queue, in order, of the gangs that do not wait in vain."""
     places: dict[GangKey, int] = {}
     for some in batched(engine.ledger.pending.queue()):
         for record in some:
@@ -175,19 +173,19 @@ def _listed(
 
 
 def batched(keys: Sequence[T]) -> Iterator[Sequence[T]]:
-    """These, one step's worth at a time."""
+    """The keys in batches, one per step."""
     return (keys[start : start + STRIDE] for start in range(0, len(keys), STRIDE))
 
 
 def each_gang(engine: Engine, namespace: str | None = None) -> Iterator[list[GangRecord]]:
-    """All gangs, or those of one namespace, one step's worth at a time; one that is gone by its step is left out."""
+    """All gangs, or those of one namespace, in batches, one per step. Gangs deleted before their step are omitted."""
     gangs = engine.ledger.registry.gangs
     for some in batched([key for key in gangs if namespace in {None, key.namespace}]):
         yield [gangs[key] for key in some if key in gangs]
 
 
 def find(engine: Engine, namespace: str, name: str) -> GangRecord | None:
-    """The gang of this name, or the pod of this name that is a gang of one."""
+    """The gang of this name, or the gang of one whose pod has this name."""
     gangs = engine.ledger.registry.gangs
     alone = (
         found
@@ -240,7 +238,7 @@ def row(
 
 
 def _starts(record: GangRecord, outlook: Outlook, now: float) -> schemas.Forecast | None:
-    """When it starts; a time that has passed without it, or one for a gang that waits in vain, is not told."""
+    """When the gang starts. None if that time has passed, or if the gang waits in vain."""
     found = outlook.forecasts.get(record.key)
     told = found is not None and found.high >= now and not outlook.in_vain(record)
     return forecast(found) if told else None
@@ -257,7 +255,7 @@ def detail(
 ) -> schemas.GangDetail:
     """Everything about one gang, for a user who may read its name.
 
-    found: what was inquired about it. rows: its pods, where they were looked at in steps.
+    found: the planner's answer about it. rows: its pods, if they were processed in steps.
     """
     spec, plan, judged = _spec(engine, record), record.plan, engine.ledger.acting
     helped = (other for other in engine.ledger.pending.queue() if not outlook.in_vain(other))
@@ -302,14 +300,14 @@ def detail(
 
 
 def name_of(record: GangRecord) -> str:
-    """What people call it: a gang of one goes by its pod's name."""
+    """The gang's name for users: that of its pod for a gang of one."""
     if not gang_spec.is_gang_of_one(record.key):
         return record.key.name
     return next((member.pod.key.name for member in record.members.values()), record.key.name)
 
 
 def _called(engine: Engine, unit: Unit) -> str:
-    """The gang's name; a pod that is no gang's goes by its own, also one of another scheduler."""
+    """The gang's name; for a pod without a gang, also of another scheduler, the pod's name."""
     record = engine.ledger.registry.gangs.get(unit.gang)
     if record is not None:
         return name_of(record)
@@ -318,7 +316,7 @@ def _called(engine: Engine, unit: Unit) -> str:
 
 
 def state(engine: Engine, record: GangRecord) -> str:
-    """The gang's state; where nobody has looked at the gang yet, what a look would find."""
+    """The gang's state. If the gang has not been reviewed yet, the state that a review would find."""
     found = _state(engine, record)
     if found != State.LEAVING:
         return found
@@ -355,7 +353,7 @@ def _members(engine: Engine, record: GangRecord) -> schemas.Members:
 
 
 def _behind(engine: Engine, record: GangRecord, verdict: object, sight: Sight) -> schemas.Behind | None:
-    """The gang for which room is kept: by a reservation, or until preempted pods leave the rest of it."""
+    """The gang that capacity is reserved for: by a reservation, or until preempted pods have terminated."""
     if not isinstance(verdict, Wait) or verdict.reason not in _LACKS_ROOM:
         return None
     reserved, gangs = engine.cycle.head.reserved, engine.ledger.registry.gangs
@@ -372,19 +370,19 @@ def _behind(engine: Engine, record: GangRecord, verdict: object, sight: Sight) -
 
 
 def shortfall(found: Shortfall) -> schemas.LevelShortfall:
-    """How near the nearest domain came."""
+    """How close the best domain is to holding the gang."""
     return schemas.LevelShortfall(
         found.needed, found.demand, found.level, found.domain, found.best, dict(found.blocked)
     )
 
 
 def forecast(found: Estimate | None) -> schemas.Forecast | None:
-    """When, if anybody knows."""
+    """The forecast, if there is one."""
     return schemas.Forecast(found.middle, found.low, found.high) if found is not None else None
 
 
 def victim(engine: Engine, unit: Unit, sight: Sight) -> schemas.VictimRow:
-    """Who would leave; a name that is not to be read is left out."""
+    """A potential victim. Names that the caller may not read are omitted."""
     sees = sight.sees(unit.gang)
     return schemas.VictimRow(
         id=sight.alias(unit.gang),

@@ -1,6 +1,6 @@
-"""Gangs that ended, as a person may see them. Pure, in steps as `gang_views`.
+"""Gangs that ended, as a user may see them. Pure, in steps like `gang_views`.
 
-Lives here: which of them are shown, and what of each. Never here: when a gang has ended (`ledger.gang_history`).
+Lives here: which gangs and fields are shown. Never here: when a gang has ended (`ledger.gang_history`).
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ HOUR: Final = 3600.0
 
 
 def namespaces(engine: Engine, namespace: str | None) -> set[str]:
-    """The one that is asked about, or those of all gangs that ended; and those of the gangs that preempted them."""
+    """The requested namespace, or those of all gangs that ended; and those of the gangs that preempted them."""
     found = set() if namespace is None else {namespace}
     for own in _of(engine, namespace):
         found.add(own.key.namespace)
@@ -29,7 +29,7 @@ def namespaces(engine: Engine, namespace: str | None) -> set[str]:
 def history(
     engine: Engine, sight: Sight, limit: int, namespace: str | None = None
 ) -> Steps[accounting.HistoryList]:
-    """The last `limit` that ended, of one namespace or of all that may be read; the others are left out."""
+    """The last `limit` gangs that ended, of one namespace or of all that the caller may read."""
     rows: list[accounting.HistoryRow] = []
     for some in batched(list(_of(engine, namespace))[::-1]):
         rows += (_row(own, sight) for own in some if sight.sees(own.key))
@@ -64,5 +64,5 @@ def _row(own: EndedGang, sight: Sight) -> accounting.HistoryRow:
 
 
 def _hours(resource: str, seconds: float) -> float:
-    """CPU is counted in thousandths of a core."""
+    """Resource-hours. CPU is counted in thousandths of a core."""
     return round(seconds / HOUR / (1000 if resource == CPU else 1), 3)

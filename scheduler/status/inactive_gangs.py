@@ -1,10 +1,10 @@
-"""Gangs that do not run: those that are over, and those that are suspended. Pure.
+"""Gangs that do not run: gangs that are over, and suspended gangs. Pure.
 
-Lives here: which gangs these are, how they ended, and how they go on. Never here: gangs whose pods live (`gang_views`),
-or when pods that have ended are forgotten (`ledger`).
+Lives here: which gangs these are, how they ended, and how they resume. Never here: gangs with live pods (`gang_views`),
+or when ended pods are dropped (`ledger`).
 
-A gang that is over is in no list, and `explain` says how it ended. A gang without pods is known by its suspended Jobs;
-those whose pods would be of another scheduler do not count.
+A gang that is over is in no list, and `explain` tells how it ended. A gang without pods is known by its suspended Jobs.
+Jobs whose pods would use another scheduler do not count.
 """
 
 from collections import Counter
@@ -24,53 +24,53 @@ SUSPENDED: Final = "suspended"
 
 
 def is_over(engine: Engine, record: GangRecord) -> bool:
-    """Its pods have all ended, and no owner that is known makes more of them."""
+    """Whether all of its pods have ended, and no known owner creates more."""
     return gang_history.is_over(record, engine.ledger.owners)
 
 
 def is_suspended(engine: Engine, record: GangRecord) -> bool:
-    """All its pods have ended, and those that are missing are not made."""
+    """Whether a Job of it is suspended and all of its pods have ended."""
     return bool(suspended_jobs(engine, record.key)) and _has_ended(record)
 
 
 def is_without_pods(engine: Engine, key: GangKey) -> bool:
-    """A suspended gang of which there is no pod."""
+    """Whether this is a suspended gang without pods."""
     return key not in engine.ledger.registry.gangs and bool(suspended_jobs(engine, key))
 
 
 def suspended_jobs(engine: Engine, key: GangKey) -> list[Asleep]:
-    """The Jobs of this gang that are suspended, by name."""
+    """The suspended Jobs of this gang, by name."""
     return [
         own for own in engine.ledger.registry.asleep.of(key) if own.scheduler in engine.policy.scheduler_names
     ]
 
 
 def how_it_ended(record: GangRecord) -> str:
-    """How many of its pods succeeded, and how many failed."""
+    """A text with the number of pods that succeeded and failed."""
     ends = Counter(member.pod.phase for member in record.members.values())
     said = [f"{ends[phase]} {phase.lower()}" for phase in (Phase.SUCCEEDED, Phase.FAILED) if ends[phase]]
     return f"{TEXT[Reason.FINISHED]}: {', '.join(said)}"
 
 
 def why_asleep(engine: Engine, key: GangKey) -> Reason:
-    """That it had run for its max-runtime, where its Jobs say so."""
+    """The reason of its suspension: its max-runtime, if all of its Jobs state that."""
     exceeded = all(own.exceeded for own in suspended_jobs(engine, key))
     return Reason.RUNTIME_EXCEEDED if exceeded else Reason.SUSPENDED
 
 
 def how_it_resumes(engine: Engine, key: GangKey) -> str:
-    """Which Job is suspended, and how it goes on."""
+    """A text with the suspended Jobs, and how they resume."""
     found = suspended_jobs(engine, key)
     onward = (
-        "Gangwright resumes it"
+        "Gangwright resumes it automatically"
         if all(own.paused for own in found)
-        else f"to go on: gangwright resume {key.namespace}/{key.name}"
+        else f"to resume it, run: gangwright resume {key.namespace}/{key.name}"
     )
     return f"{TEXT[why_asleep(engine, key)]}: {', '.join(own.job for own in found)}; {onward}"
 
 
 def needed(engine: Engine, record: GangRecord) -> int | None:
-    """The quorum of a gang of which no pod lives, as its pods said it; None: they did not."""
+    """The quorum of a gang without live pods, as its pods specify it; None if they do not."""
     if gang_spec.is_gang_of_one(record.key):
         return 1
     said = (member.pod.membership for member in record.members.values())
@@ -107,7 +107,7 @@ def _has_ended(record: GangRecord) -> bool:
 
 
 def _quorum(engine: Engine, key: GangKey, said: Iterable[Membership]) -> int | None:
-    """The quorum, as the first that says one has it."""
+    """The first quorum that is specified."""
     for own in said:
         group = engine.ledger.groups.get((own.format, key))
         minimums = own.quorum if group is None else group.quorum

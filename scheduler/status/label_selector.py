@@ -1,7 +1,7 @@
-"""Label selectors as kubectl writes them, and the gangs that they choose. Pure.
+"""Label selectors in kubectl's syntax, and the gangs that they choose. Pure.
 
-Lives here: which gang has the labels: its first pod does. The ledger keeps the labels of pods anyway, for
-PodDisruptionBudgets. Never here: what a selector may say (`names`).
+Lives here: which gang has the labels: one whose first pod has them. The ledger keeps the labels of pods anyway, for
+PodDisruptionBudgets. Never here: the syntax of a selector (`names`).
 """
 
 import re
@@ -13,13 +13,13 @@ from scheduler.model.workload import read_labels
 from scheduler.status import members
 
 Selector: TypeAlias = tuple[Requirement, ...]
-"""All must hold. An empty one chooses every gang."""
+"""All requirements must hold. An empty selector chooses every gang."""
 
 _PARTS: Final = re.compile(r"(!?)([^=!]+)(==|=|!=)?(.*)")
 
 
 def parse(text: str) -> Selector:
-    """The selector that a text of `names.LABEL_SELECTOR` stands for; the empty text stands for the empty one."""
+    """The selector for a text that matches `names.LABEL_SELECTOR`; the empty selector for the empty text."""
     return tuple(map(_requirement, text.split(","))) if text else ()
 
 

@@ -1,8 +1,8 @@
-"""The pods of a gang as people see them: how many are where, each in a row, and to which gang they gave way.
+"""The pods of a gang as users see them: counts by state, one row each, and the gang that preempted them.
 
-Lives here: the word for what a pod does. Never here: why its gang waits (`gang_views`). The ledger remembers until a
-restart to which gang one gave way last, also when it is made again under its name. After that, and where the cluster is
-read without the service, pods that are still there tell it by their condition.
+Lives here: the state of a pod. Never here: why its gang waits (`gang_views`). Until a restart, the ledger remembers the
+gang that last preempted a gang, even if the victim is recreated under its name. After that, and if the cluster is read
+without the service, the condition of the remaining pods tells it.
 """
 
 from collections.abc import Callable, Generator, Iterator
@@ -18,14 +18,14 @@ from scheduler.status import schemas
 from scheduler.status.authorization import Sight
 
 _COMPLETE: Final = QUORUM_BOUND | UNDER_WAY
-"""States of gangs whose quorum is there."""
+"""States of gangs whose quorum is complete."""
 
 STRIDE: Final = 128
-"""Pods looked at in one step: about half a millisecond."""
+"""Pods processed in one step: about half a millisecond."""
 
 
 def counts(record: GangRecord, needed: int | None) -> schemas.Members:
-    """How many of its pods are where. needed: the quorum; None: it is not known."""
+    """Numbers of its pods by state. needed: the quorum; None if it is not known."""
     members, spec = record.members.values(), record.spec
     done = sum(spec.done.values()) if isinstance(spec, Spec) else 0
     return schemas.Members(
@@ -38,13 +38,13 @@ def counts(record: GangRecord, needed: int | None) -> schemas.Members:
 
 
 def eldest(record: GangRecord) -> Member | None:
-    """The member that was created first; None: no pod of it is known."""
+    """The member that was created first; None if no pod is known."""
     return min(record.members.values(), key=arrival, default=None)
 
 
 def devices(record: GangRecord) -> tuple[dict[str, int], dict[str, int]]:
-    """By extended resource: what its pods ask for, and those that the quorum lacks; and what its pods have."""
-    known: dict[int, Demand] = {}  # that two demands are one is told faster than that they are equal
+    """By extended resource: requested by its pods and by missing pods of the quorum; and held by its pods."""
+    known: dict[int, Demand] = {}  # comparing identities is faster than comparing demands
     asked: dict[int, int] = {}
     seated: dict[int, int] = {}
     for member in record.members.values():
@@ -70,7 +70,7 @@ def _devices(known: dict[int, Demand], counts: dict[int, int]) -> dict[str, int]
 
 
 def _lacking(record: GangRecord) -> Iterator[tuple[Demand, int]]:
-    """The pods that the quorum lacks, as the first member of each role."""
+    """The missing pods of the quorum, with the demand of the first member of each role."""
     if not isinstance(spec := record.spec, Spec) or record.state in _COMPLETE:
         return
     members = record.members.values()
@@ -99,12 +99,12 @@ def row(member: Member) -> schemas.MemberRow:
 
 
 def ordered(record: GangRecord) -> list[Member]:
-    """By arrival."""
+    """The members by arrival."""
     return sorted(record.members.values(), key=arrival)
 
 
 def rows(record: GangRecord) -> Generator[None, None, list[schemas.MemberRow]]:
-    """All pods of a gang, as they are when their step comes."""
+    """All pods of a gang, each as it is in its step."""
     found, made = ordered(record), list[schemas.MemberRow]()
     for start in range(0, len(found), STRIDE):
         yield
@@ -113,7 +113,7 @@ def rows(record: GangRecord) -> Generator[None, None, list[schemas.MemberRow]]:
 
 
 def preempted(record: GangRecord, sight: Sight) -> schemas.PreemptedRow | None:
-    """The gang that it gave way to last; None where that is not known, or it never did."""
+    """The gang that last preempted this gang; None if unknown or never preempted."""
     said = [m.pod.preempted for m in record.members.values() if m.pod.preempted is not None]
     words, known = max(said, key=lambda own: own.at, default=None), record.preemption.gave_way
     message = words.words if words is not None else None
@@ -123,7 +123,7 @@ def preempted(record: GangRecord, sight: Sight) -> schemas.PreemptedRow | None:
 
 
 def gave_way(known: GaveWay, sight: Sight, message: str | None = None) -> schemas.PreemptedRow:
-    """The gang that preempted another; its name only where the asker may read it."""
+    """The gang that preempted another. Its name is shown only if the caller may read it."""
     sees = sight.sees(known.gang)
     return schemas.PreemptedRow(
         id=sight.alias(known.gang),
@@ -143,4 +143,4 @@ _MEMBER_STATES: Final[tuple[tuple[str, Callable[[Member], bool]], ...]] = (
     ("gated", lambda m: m.pod.held_back),
     ("waiting", lambda _: True),
 )
-"""The first that holds names the state."""
+"""The first condition that holds determines the state."""

@@ -1,7 +1,7 @@
-"""The JSON of moves that make room, as frozen structs; a part of `schemas`, whose rules hold here too.
+"""The JSON of moves that free capacity, as frozen structs. The rules of `schemas` apply.
 
-Lives here: names and types. Never here: where a value comes from. No name is null: only those are answered that may list
-the pods of all namespaces.
+Lives here: names and types. Never here: the source of a value. No name is null: only users who may list pods in all
+namespaces get an answer.
 """
 
 from msgspec import field
@@ -10,39 +10,39 @@ from scheduler.status.schemas import Asked, Part
 
 
 class PodMove(Part, frozen=True):
-    """One pod of a gang that moves: where it runs, and the node that is for the pod that its owner makes in its place."""
+    """One pod of a gang that moves: its node, and the node that is reserved for its replacement."""
 
     namespace: str
     gang: str
-    """Of a pod that is no gang's: the pod's name."""
+    """The pod's name for a pod without a gang."""
     pod: str
     source: str = field(name="from")
     target: str = field(name="to")
 
 
 class DefragHead(Part, frozen=True):
-    """The first gang that waits for room."""
+    """The first gang that waits for capacity."""
 
     namespace: str
     gang: str
     seats: dict[str, str]
-    """By pod the node that it has once the others have moved; empty where no moves were found."""
+    """By pod, its node once the others have moved; empty if no moves were found."""
 
 
 class DefragAnswer(Part, frozen=True):
-    """Moves that make room for the first gang that waits."""
+    """Moves that free capacity for the first pending gang."""
 
     head: DefragHead | None
-    """Null where no gang waits for room."""
+    """Null if no gang waits for capacity."""
     moves: list[PodMove]
     message: str
-    """Why no moves were found; empty where they were."""
+    """Why no moves were found; empty if they were."""
     started: bool
-    """The moves have begun: their seats, and those of the first gang, are kept."""
+    """The moves have started: their nodes, and those of the first gang, are reserved."""
 
 
 class DefragRequest(Asked, frozen=True):
-    """Whether moves are made, or shown alone."""
+    """Whether to make the moves or only show them."""
 
     dry_run: bool
-    """Nothing is moved. It has no default: moves stop pods."""
+    """If true, nothing moves. There is no default, because moves stop pods."""

@@ -1,4 +1,4 @@
-"""Moves that make room for a gang, as people see them. Pure."""
+"""Moves that free capacity for a gang, as users see them. Pure."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from scheduler.status import move_schemas
 
 
 def defrag(found: Defrag | None, *, started: bool = False) -> move_schemas.DefragAnswer:
-    """What was found, pod by pod, without regard to who may read it. None: no gang waits for room."""
+    """The moves, pod by pod, without a check of rights. None: no gang waits for capacity."""
     if found is None:
         return move_schemas.DefragAnswer(None, [], "", started=False)
     seats = dict(sorted((found.pods[uid].key.name, node) for uid, node in found.seats.items()))
@@ -27,5 +27,5 @@ def _moves(found: Defrag) -> Iterator[move_schemas.PodMove]:
 
 
 def _called(gang: GangKey, pod: Pod | None) -> str:
-    """The gang's name; of a pod that is no gang's, the pod's."""
+    """The gang's name; the pod's name for a pod without a gang."""
     return pod.key.name if pod is not None and gang_spec.is_gang_of_one(gang) else gang.name

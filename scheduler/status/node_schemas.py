@@ -1,6 +1,6 @@
-"""The JSON of nodes and of the cluster at a glance: as `schemas`, whose rules for times, spans and amounts hold here too.
+"""The JSON of nodes and of the cluster overview. The rules of `schemas` for times, spans and amounts apply.
 
-Lives here: names and types. Never here: where a value comes from.
+Lives here: names and types. Never here: the source of a value.
 """
 
 from scheduler.status.schemas import Count, Part, Seconds
@@ -15,7 +15,7 @@ class Tenant(Part, frozen=True):
     key: str | None
     pods: Count
     held: Count
-    """Of the pods: not bound yet, their room is kept."""
+    """The pods that are not bound yet and whose resources are reserved."""
     uses: dict[str, float]
 
 
@@ -25,17 +25,17 @@ class NodeRow(Part, frozen=True):
     name: str
     schedulable: bool
     levels: dict[str, str]
-    """The domain it is in, by level, as its whole path; a level whose label it lacks is missing."""
+    """Its domain by level, as a full path. A level is missing if the node does not have its label."""
     capacity: dict[str, float]
     free: dict[str, float]
-    """May be below zero where others overdrew."""
+    """May be negative if other schedulers overcommitted the node."""
     gangs: list[Tenant]
     others: Count
     """Pods of other schedulers."""
 
 
 class NodeList(Part, frozen=True):
-    """Nodes in the order of their names, page by page."""
+    """Nodes by name, page by page."""
 
     acting: bool
     generation: Count
@@ -55,27 +55,27 @@ class ResourceRow(Part, frozen=True):
     capacity: float
     free: float
     use: float
-    """Share in use, 0 … 1; more where others overdrew."""
+    """Share in use, 0 … 1; more if other schedulers overcommitted nodes."""
     fragmentation: float | None
-    """Share of the free amount that the pods of present gangs cannot use where it is; null when no gang asks for it."""
+    """Share of the free amount that pods of current gangs cannot use where it is; null if no gang requests it."""
 
 
 class ClusterStatus(Part, frozen=True):
-    """The cluster at a glance."""
+    """An overview of the cluster."""
 
     version: str
     acting: bool
     synced: bool
     stale: bool
-    """What is known may be the past: no pod is placed or evicted by it until the API server is seen again."""
+    """The cache may be stale. Gangwright places and evicts no pods until the API server answers again."""
     generation: Count
     nodes: Count
     schedulable: Count
     pods: Count
     gangs: dict[str, int]
-    """By state; those that are over are not counted."""
+    """By state, without gangs that are over."""
     waiting: Count
-    """Gangs in the queue, also those that wait in vain."""
+    """Gangs in the queue, including those that wait in vain."""
     oldest_wait_seconds: Seconds
     levels: list[str]
     level_labels: dict[str, str]
@@ -84,4 +84,4 @@ class ClusterStatus(Part, frozen=True):
     """`spec.schedulerName` of the pods that Gangwright places."""
     resources: list[ResourceRow]
     user: str
-    """Who asks, as the API server knows him."""
+    """The caller, as the API server knows it."""

@@ -1,6 +1,6 @@
-"""Nodes and the cluster as people see them: the engine's picture → response schemas. Pure, and in steps, as `gang_views`.
+"""Nodes and the cluster as users see them: the engine's snapshot → response schemas. Pure, in steps like `gang_views`.
 
-Lives here: what stands where, and how full it is. Never here: why a gang waits.
+Lives here: which gangs are on which node, and how full it is. Never here: why a gang waits.
 """
 
 from collections import Counter, defaultdict
@@ -30,7 +30,7 @@ class _Use:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """Who is where, on one picture of the cluster: what all pages of nodes have in common."""
+    """The gangs on each node in one snapshot of the cluster: the common basis of all pages of nodes."""
 
     picture: Snapshot
     tenants: Mapping[str, Mapping[GangKey, _Use]]
@@ -38,7 +38,7 @@ class Survey:
 
 
 def survey(engine: Engine) -> Steps[Survey]:
-    """Look at every gang once."""
+    """Process every gang once."""
     picture = engine.snapshot()
     tenants: dict[str, dict[GangKey, _Use]] = {name: {} for name in picture.names}
     for records in each_gang(engine):
@@ -52,7 +52,7 @@ def survey(engine: Engine) -> Steps[Survey]:
 def nodes(
     engine: Engine, sight: Sight, page: Page, known: Survey | None = None
 ) -> Steps[node_schemas.NodeList]:
-    """Nodes in the order of their names, with who is on them. known: a survey that is new enough."""
+    """Nodes by name, with the gangs on them. known: a survey that is recent enough."""
     found = known or (yield from survey(engine))
     picture = found.picture
     rows: list[node_schemas.NodeRow] = []
@@ -75,7 +75,7 @@ def nodes(
 
 
 def _settle(record: GangRecord, tenants: Mapping[str, dict[GangKey, _Use]]) -> None:
-    """Put down where a gang's members are."""
+    """Record the nodes of a gang's members."""
     for member in record.members.values():
         node = place(member)
         if node is None or node not in tenants:
@@ -88,7 +88,7 @@ def _settle(record: GangRecord, tenants: Mapping[str, dict[GangKey, _Use]]) -> N
 
 
 def place(member: Member) -> str | None:
-    """The node on which a member uses room."""
+    """The node whose resources a member uses."""
     if member.bound:
         return member.pod.node
     return member.hold.node if member.hold is not None else None
@@ -130,7 +130,7 @@ def _tenant(key: GangKey, use: _Use, sight: Sight) -> node_schemas.Tenant:
 
 
 def _amounts(picture: Snapshot, values: Vector, where: Vector | None = None) -> dict[str, float]:
-    """By resource; those of which `where` (by default the values themselves) has something."""
+    """By resource. Omits resources whose amount is zero, both here and in `where`."""
     has = values if where is None else where
     return {name: float(values[i]) for i, name in enumerate(picture.axis.names) if has[i] or values[i]}
 
@@ -142,7 +142,7 @@ def _levels(picture: Snapshot) -> list[str]:
 def cluster(
     engine: Engine, now: float, user: str, fragmentation: Mapping[str, float]
 ) -> Steps[node_schemas.ClusterStatus]:
-    """The cluster at a glance. fragmentation: by resource, as `placement.quality` has it."""
+    """An overview of the cluster. fragmentation: by resource, as `placement.scoring` computes it."""
     ledger, picture = engine.ledger, engine.snapshot()
     gangs: Counter[str] = Counter()
     for records in each_gang(engine):

@@ -1,6 +1,6 @@
-"""The description of the API, in OpenAPI 3.1, made from the table of routes and the types of their answers.
+"""The description of the API, in OpenAPI 3.1, generated from the table of routes and the types of their answers.
 
-Lives here: how a route is written down. Never here: a route.
+Lives here: the description of a route. Never here: a route.
 """
 
 import re
@@ -16,24 +16,24 @@ from scheduler.status.routes import PATH, ROUTES, Route, Word
 JSON: Final = "application/json"
 
 EVERYWHERE: Final[Mapping[int, str]] = {
-    400: "The path, the query or the body is not as described.",
-    401: "Nobody is shown whom the API server knows.",
-    403: "The cluster does not let him.",
+    400: "The path, the query or the body is invalid.",
+    401: "The credentials are missing or invalid.",
+    403: "The caller lacks a required right.",
     413: "The body is too large.",
     415: "The body is not JSON, or is compressed.",
-    429: "Too many requests, or pods of dry runs, or a dry run beside another; the text says which. See Retry-After.",
+    429: "Too many requests, too many pods in dry runs, or a concurrent dry run. The text says which. See Retry-After.",
     500: "Gangwright failed.",
-    503: "The API server cannot be asked, or the answer took too long.",
+    503: "The API server does not answer, or the answer took too long.",
 }
 ELSEWHERE: Final[Mapping[int, str]] = {
-    404: "There is no such gang or node.",
-    409: "It cannot be done now; the text says why.",
+    404: "The gang or node was not found.",
+    409: "The action is not possible now. The text says why.",
 }
 
 SAID: Final = (
-    "What waits in Gangwright's queue and why, what runs where, and what would happen if. Every replica answers from "
-    "its own memory; one that does not act has no reasons, positions and forecasts. Names of gangs in namespaces where "
-    "the asker may not list pods are null."
+    "Pending gangs with the reason each is pending, running gangs with their nodes, and dry runs. Every replica "
+    "answers from its own memory. A standby replica has no reasons, positions or forecasts. Names of gangs are null in "
+    "namespaces where the caller may not list pods."
 )
 
 
@@ -63,8 +63,11 @@ def description() -> Mapping[str, Any]:
         "components": {
             "schemas": components,
             "securitySchemes": {
-                "token": {"type": "http", "scheme": "bearer", "description": "As for the API server."},
-                "certificate": {"type": "mutualTLS", "description": "Signed by the cluster's authority."},
+                "token": {"type": "http", "scheme": "bearer", "description": "A token for the API server."},
+                "certificate": {
+                    "type": "mutualTLS",
+                    "description": "A client certificate signed by the cluster's authority.",
+                },
             },
         },
     }
@@ -100,9 +103,9 @@ def _responses(route: Route) -> Mapping[str, Any]:
     }
     if route.method == "GET":
         good["200"]["headers"] = {
-            "ETag": {"description": "Of this answer.", "schema": {"type": "string"}},
+            "ETag": {"description": "The entity tag of this answer.", "schema": {"type": "string"}},
         }
-        good["304"] = {"description": "Nothing has changed since the answer of If-None-Match."}
+        good["304"] = {"description": "The answer has not changed since If-None-Match."}
     told = {**EVERYWHERE, **{status: ELSEWHERE[status] for status in route.statuses}}
     bad = {
         str(status): {"description": text, "content": _content(schemas.Error)}

@@ -1,8 +1,7 @@
-"""What a person may ask to be done: how the service is told; and why there is no answer.
+"""Actions of users, their interface to the service, and errors.
 
-Lives here: the questions, the values that answer them, and one error that knows its HTTP status. Never here: whether
-somebody may ask; that is settled before `OperatorService` is called. Every method of it answers for the replica that acts;
-others refuse.
+Lives here: the actions, their results, and one error that knows its HTTP status. Never here: access control, which
+happens before `OperatorService` is called. Only the active replica carries out its methods; others reject them.
 """
 
 import math
@@ -18,14 +17,14 @@ from scheduler.model.preemption_units import Unit
 from scheduler.model.queueing import Estimate
 from scheduler.model.workload import GangKey, Pod, Uid
 
-AWAY: Final = "the API server cannot be asked who may do this; try again in a moment"
-READING: Final = "gangwright is still reading the cluster; try again in a moment"
-SLOW: Final = "gangwright could not answer in time; try again in a moment"
-NOT_ACTING: Final = "this replica looks on while another one acts; ask that one"
+AWAY: Final = "the API server does not answer, so your rights cannot be checked; try again in a moment"
+READING: Final = "Gangwright is still reading the cluster; try again in a moment"
+SLOW: Final = "Gangwright did not answer in time; try again in a moment"
+NOT_ACTING: Final = "this is a standby replica; ask the active one"
 
 
-class Problem(GangwrightError):  # noqa: N818 - said so in HTTP too
-    """No answer. The text is a sentence that says what would be right; it goes to whoever asked."""
+class Problem(GangwrightError):  # noqa: N818 - the HTTP term
+    """An error for the caller. The text is a sentence that names the fix."""
 
     def __init__(self, status: int, text: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(text)
@@ -34,28 +33,28 @@ class Problem(GangwrightError):  # noqa: N818 - said so in HTTP too
 
 
 def unknown(text: str) -> Problem:
-    """Nobody whom we know."""
+    """The error for a caller without valid credentials."""
     return Problem(401, text, {"WWW-Authenticate": 'Bearer realm="gangwright"'})
 
 
 def too_often(seconds: float, text: str = "too many requests from here") -> Problem:
-    """Not now, and in how many seconds."""
+    """The error for too many requests. seconds: until the next one is accepted."""
     return Problem(429, text, {"Retry-After": str(max(1, math.ceil(seconds)))})
 
 
 def reading() -> Problem:
-    """Not yet: it began a moment ago."""
+    """The error while Gangwright is still starting."""
     return Problem(503, READING, {"Retry-After": "2"})
 
 
 class OperatorError(GangwrightError):
-    """It cannot be done now; the text says why, and what would help."""
+    """The action is not possible now. The text names the reason and the fix."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What would happen to pods that are not there. `seats` are empty when they would have to wait; with `victims`, the
-    seats are theirs once these have left.
+    """The result of a dry run. `seats` is empty if the pods would have to wait. With `victims`, the seats apply once
+    these have terminated.
     """
 
     reason: Reason
@@ -67,21 +66,21 @@ class Trial:
 
 
 def cannot_tell(fields: Iterable[str]) -> str:
-    """Why there is no yes: there is room by all that the planner models, and these fields are not."""
+    """Why a dry run has no answer: the pods fit by all that the planner models, but it does not model these fields."""
     return (
-        f"cannot tell: {'; '.join(fields)}: the planner does not model this, and kube-scheduler decides by it"
+        f"cannot tell: {'; '.join(fields)}: the planner does not model this, but kube-scheduler decides by it"
     )
 
 
 def would_leave(victims: Iterable[Unit]) -> str:
-    """How there would be room. It is a dry run: the victims were asked nothing."""
+    """How capacity would be freed. In a dry run nothing is evicted."""
     count = sum(len(unit.uids) for unit in victims)
-    return f"gang would preempt {count} pod{'' if count == 1 else 's'}, and start when all of them have left"
+    return f"the gang would preempt {count} pod{'' if count == 1 else 's'} and start when all of them have terminated"
 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A gang that was asked to leave a node: with how many pods, and what happens to it."""
+    """A gang that a drain covers: its number of pods on the node, and their outcome."""
 
     gang: GangKey
     pods: int
@@ -90,32 +89,32 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """What a drain began. `done`: nothing of ours is left on the node."""
+    """The result of a drain. `done`: no pods of gangs are left on the node."""
 
     done: bool
     moves: tuple[Moved, ...] = ()
 
 
 class OperatorService(Protocol):
-    """What the service does for people. Methods that act raise OperatorError when they cannot."""
+    """The service's actions for users. Methods that act raise OperatorError if they cannot."""
 
     def forecasts(self) -> Mapping[GangKey, Estimate]:
-        """When waiting gangs are expected to start; those without an estimate are missing."""
+        """When pending gangs are expected to start. Gangs without an estimate are missing."""
 
     def victims(self, gang: GangKey) -> Sequence[Unit]:
-        """Who would have to leave for this gang, as far as that was worked out."""
+        """The victims for this gang, as far as they are known."""
 
     async def inquire(self, gang: GangKey) -> Found:
-        """How near this gang is to a seat, and whom room would cost; nothing of one that does not wait."""
+        """How close this gang is to a placement, and its potential victims; empty if it does not wait."""
 
     async def simulate(self, pods: Sequence[Pod]) -> Trial:
-        """Decide about these pods as if they had just come, and change nothing."""
+        """Decide about these pods as if they had just been created, without changes."""
 
     async def drain(self, node: str, by: str) -> Drained:
-        """Move gangs away from a node, onto seats that were found first. by: who asked, for the log and events."""
+        """Move gangs away from a node, to nodes that are reserved first. by: the user, for the log and events."""
 
     async def find_moves(self) -> Defrag | None:
-        """Moves that make room for the first gang that waits; None: no gang waits for room. Nothing changes."""
+        """Moves that free capacity for the first pending gang; None: no gang waits for capacity. Changes nothing."""
 
     def make_moves(self, found: Defrag, by: str) -> None:
-        """Begin with these moves, all seats kept. by: as for `drain`."""
+        """Start these moves, with all seats reserved. by: as for `drain`."""

@@ -1,7 +1,7 @@
-"""How the API server says who sends a request that it passes on: its request headers.
+"""The request headers with which the API server names the user of a forwarded request.
 
-Lives here: the ConfigMap kube-system/extension-apiserver-authentication as a value, and a user read from headers as it
-says. Never here: a check of the API server's certificate; the handshake does that by `authority` and `names`.
+Lives here: the ConfigMap kube-system/extension-apiserver-authentication as a value, and reading a user from the headers
+that it lists. Never here: a check of the API server's certificate; the handshake does that by `authority` and `names`.
 
 Source: kube-apiserver's flags `--requestheader-*`, which it publishes there for every aggregated API.
 """
@@ -17,21 +17,21 @@ CONFIG_MAP: Final = "/api/v1/namespaces/kube-system/configmaps/extension-apiserv
 
 
 class RequestHeaders(NamedTuple):
-    """Which client is the API server, and which headers of its requests name the user."""
+    """How to recognize the API server as a client, and which headers of its requests name the user."""
 
     authority: str
-    """Certificates, PEM: one of them signed the API server's client certificate."""
+    """Certificates, PEM. One of them signed the API server's client certificate."""
     names: tuple[str, ...]
-    """Common names of which that certificate must have one; none: any."""
+    """Accepted common names of that certificate; empty: any."""
     users: tuple[str, ...]
     groups: tuple[str, ...]
     uids: tuple[str, ...]
     extras: tuple[str, ...]
-    """How the names of headers begin whose rest is a key of the user's `extra`."""
+    """Prefixes of header names. The rest of such a name is a key of the user's `extra`."""
 
     @classmethod
     def read(cls, said: Mapping[str, str]) -> Self:
-        """The data of the ConfigMap. Raises ValueError, which says what is missing or wrong."""
+        """Read the data of the ConfigMap. Raises ValueError with the missing or wrong part."""
         authority = said.get("requestheader-client-ca-file", "")
         if "BEGIN CERTIFICATE" not in authority:
             raise ValueError(
@@ -40,7 +40,9 @@ class RequestHeaders(NamedTuple):
             )
         users = _words(said, "requestheader-username-headers")
         if not users:
-            raise ValueError("requestheader-username-headers is empty: no header names the user")
+            raise ValueError(
+                "requestheader-username-headers is empty: start kube-apiserver with --requestheader-username-headers"
+            )
         return cls(
             authority,
             _words(said, "requestheader-allowed-names"),
@@ -51,7 +53,7 @@ class RequestHeaders(NamedTuple):
         )
 
     def subject(self, headers: Iterable[tuple[str, str]]) -> Subject | None:
-        """The user that these headers name; None where they name none."""
+        """The user that these headers name, or None."""
         every = [(name.lower(), value) for name, value in headers]
 
         def values(names: tuple[str, ...]) -> list[str]:
@@ -77,5 +79,5 @@ def _words(said: Mapping[str, str], name: str) -> tuple[str, ...]:
     except ValueError:
         found = None
     if not isinstance(found, list) or not all(isinstance(word, str) for word in found):
-        raise ValueError(f"{name} = {text!r:.200}: must be a JSON list of words")
+        raise ValueError(f"{name} = {text!r:.200}: must be a JSON list of strings")
     return tuple(found)

@@ -1,6 +1,6 @@
-"""The table of all routes: what server and description are both made from, so that neither can drift.
+"""The table of all routes: the common source of the server and the description, so that they cannot diverge.
 
-Lives here: paths, parameters, bodies and answers by type. Never here: what an answer says.
+Lives here: paths, parameters, bodies and answers by type. Never here: the content of an answer.
 """
 
 import re
@@ -15,7 +15,7 @@ from scheduler.status.endpoints import Ask, Endpoints
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A parameter: where it stands, what it may be, and its JSON Schema. default: None where it may be left out."""
+    """A parameter: its name, valid values, and JSON Schema. default: used if it is omitted."""
 
     name: str
     said: str
@@ -35,7 +35,7 @@ class Word:
         return {"type": "string", "pattern": self.pattern}
 
     def read(self, text: str) -> int | str:
-        """The parameter's value. Raises ValueError, which says what would be right."""
+        """The parameter's value. Raises ValueError with the valid values."""
         if not self.is_number:
             if not re.fullmatch(self.pattern.strip("^$"), text):
                 raise ValueError(f"must match {self.pattern}")
@@ -43,13 +43,13 @@ class Word:
         if not (
             text.isascii() and text.isdecimal() and len(text) < 19 and self.least <= int(text) <= self.most
         ):
-            raise ValueError(f"must be a whole number from {self.least} to {self.most}")
+            raise ValueError(f"must be an integer from {self.least} to {self.most}")
         return int(text)
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One path and method. query: may all be left out. statuses: beside those that every route may answer with."""
+    """One path and method. query: optional parameters. statuses: in addition to those of every route."""
 
     method: str
     path: str
@@ -67,30 +67,29 @@ NAMESPACE: Final = Word("namespace", "A namespace.", f"^{names.NAMESPACE}$")
 NODE: Final = Word("node", "The name of a node.", f"^{names.SUBDOMAIN}$")
 NAME: Final = Word("name", "The `key` of a gang, or the name of a single pod.", r"^[-A-Za-z0-9_.:~]{1,253}$")
 PATH: Final = {word.name: word for word in (NAMESPACE, NODE, NAME)}
-"""What stands in braces in a path."""
+"""The parameters in braces in a path."""
 
 LABELS: Final = Word(
     "labelSelector",
-    "Only gangs whose first pod has these labels: KEY, !KEY, KEY=VALUE or KEY!=VALUE, joined by commas. Gangs whose "
-    "names the asker may not read are left out then, and gangs without pods.",
+    "Labels of a gang's first pod: KEY, !KEY, KEY=VALUE or KEY!=VALUE, separated by commas. If set, the answer omits "
+    "gangs whose names the caller may not read, and gangs without pods.",
     f"^{names.LABEL_SELECTOR}$",
 )
 
 PAGES: Final = (
-    Word("offset", "How many to leave out.", least=0, most=10_000_000, default=0),
-    Word("limit", "How many to show at most.", least=1, most=1000, default=500),
+    Word("offset", "Number of entries to skip.", least=0, most=10_000_000, default=0),
+    Word("limit", "Maximum number of entries.", least=1, most=1000, default=500),
 )
 
-LAST: Final = Word("limit", "How many to show at most.", least=1, most=1000, default=100)
+LAST: Final = Word("limit", "Maximum number of entries.", least=1, most=1000, default=100)
 
 ROUTES: Final = (
     Route(
         "GET",
         "/v1/queue",
         "queue",
-        "Who waits, in order",
-        "Gangs that wait for room, in the order in which they are asked about; behind them, without a position, those "
-        "that are incomplete or refused.",
+        "List pending gangs in queue order",
+        "Pending gangs in queue order, followed by incomplete and rejected gangs, which have no position.",
         schemas.GangList,
         Endpoints.queue,
         query=(LABELS, *PAGES),
@@ -99,8 +98,8 @@ ROUTES: Final = (
         "GET",
         "/v1/gangs",
         "gangs",
-        "All gangs",
-        "Every gang. Those whose names the asker may not read come last, without names.",
+        "List all gangs",
+        "All gangs. Gangs whose names the caller may not read come last, without names.",
         schemas.GangList,
         Endpoints.gangs,
         query=(NAMESPACE, LABELS, *PAGES),
@@ -109,8 +108,9 @@ ROUTES: Final = (
         "GET",
         "/v1/gangs/{namespace}/{name}",
         "gang",
-        "One gang, in full",
-        "Why it is where it is, what it lacks, where its pods are. Needs the right to list pods in its namespace.",
+        "Get one gang",
+        "The gang's state and reason, the missing resources, and the nodes of its pods. Requires the right to list "
+        "pods in its namespace.",
         schemas.GangDetail,
         Endpoints.gang,
         statuses=(404,),
@@ -119,8 +119,8 @@ ROUTES: Final = (
         "GET",
         "/v1/nodes",
         "nodes",
-        "Nodes, and who is on them",
-        "Every node with its domains, its room, and the gangs on it.",
+        "List nodes and the gangs on them",
+        "All nodes with their domains, free resources, and gangs.",
         node_schemas.NodeList,
         Endpoints.nodes,
         query=PAGES,
@@ -129,8 +129,8 @@ ROUTES: Final = (
         "GET",
         "/v1/cluster",
         "cluster",
-        "The cluster at a glance",
-        "Totals, use, fragmentation, and whether this replica acts.",
+        "Get an overview of the cluster",
+        "Totals, utilization, fragmentation, and whether this replica is active.",
         node_schemas.ClusterStatus,
         Endpoints.cluster,
     ),
@@ -138,9 +138,9 @@ ROUTES: Final = (
         "GET",
         "/v1/shares",
         "shares",
-        "What namespaces use, and may",
-        "Used, guaranteed, borrowed, ceiling and waiting, by namespace and resource. Namespaces whose pods the asker may "
-        "not list are one row of sums.",
+        "List the shares of namespaces",
+        "Used, guaranteed, borrowed, ceiling and waiting, by namespace and resource. Namespaces whose pods the caller "
+        "may not list are summed up in one row.",
         accounting.ShareList,
         Endpoints.shares,
     ),
@@ -148,9 +148,9 @@ ROUTES: Final = (
         "GET",
         "/v1/history",
         "history",
-        "Gangs that ended",
-        "How long each waited and ran, what it used, and how it ended, the last first. Kept in memory alone, since the "
-        "replica began to act. Gangs of namespaces whose pods the asker may not list are left out.",
+        "List gangs that ended",
+        "The wait, run time, resource use and outcome of each gang, the last first. The replica keeps them in memory "
+        "since it became active. Gangs in namespaces whose pods the caller may not list are omitted.",
         accounting.HistoryList,
         Endpoints.history,
         query=(NAMESPACE, LAST),
@@ -159,9 +159,9 @@ ROUTES: Final = (
         "POST",
         "/v1/simulate",
         "simulate",
-        "Try pods out",
-        "Whether a gang of these pods would start now, where, and whom it would cost. Nothing is changed. Needs the "
-        "right to create pods in the namespace.",
+        "Simulate pods",
+        "Whether a gang of these pods would start now, its nodes, and its victims. Changes nothing. Requires the right "
+        "to create pods in the namespace.",
         schemas.TrialAnswer,
         Endpoints.simulate,
         body=schemas.TrialRequest,
@@ -171,9 +171,9 @@ ROUTES: Final = (
         "POST",
         "/v1/nodes/{node}/drain",
         "drain",
-        "Move gangs away from a node",
-        "Only onto seats that were found first. Needs the rights to patch the node, and to evict pods in every namespace "
-        "that has gangs on it.",
+        "Drain a node",
+        "Moves gangs away from the node, only to nodes that are reserved first. Requires the rights to patch the node, "
+        "and to evict pods in every namespace with gangs on it.",
         schemas.DrainAnswer,
         Endpoints.drain,
         body=schemas.Nothing,
@@ -183,20 +183,20 @@ ROUTES: Final = (
         "POST",
         "/v1/defrag",
         "defrag",
-        "Make room for the first gang that waits, by moves",
-        "Smaller gangs and single pods move onto seats that were found first, where their owners make them again at no "
-        "cost; their seats, and those of the gang that waits, are kept. Needs the rights to list pods in all namespaces, "
-        "and, unless it is a dry run, to evict pods in every namespace of which a gang moves.",
+        "Free capacity for the first pending gang",
+        "Moves smaller gangs and single pods to nodes that are reserved first, if their owners recreate them without "
+        "counting a failure. The nodes for the pending gang are reserved too. Requires the right to list pods in all "
+        "namespaces and, unless it is a dry run, to evict pods in every namespace with a gang that moves.",
         move_schemas.DefragAnswer,
         Endpoints.defrag,
         body=move_schemas.DefragRequest,
         statuses=(409,),
     ),
 )
-"""In the order in which the description shows them."""
+"""In the order of the description."""
 
 REMOVED: Final = {
     f"/v1/gangs/{{namespace}}/{{name}}/{word}": f"this route was removed; run: gangwright {word} GANG"
     for word in ("suspend", "resume")
 }
-"""POST routes that answer 410 for one version, each with what replaces it."""
+"""POST routes that answer 410 for one version, each with its replacement."""

@@ -1,10 +1,10 @@
-"""The JSON of the status API, as frozen structs: first what is sent, then what is taken.
+"""The JSON of the status API, as frozen structs: first the answers, then the requests.
 
-Lives here: names and types, from which the OpenAPI description is made. Never here: where a value comes from.
+Lives here: names and types, which the OpenAPI description is generated from. Never here: the source of a value.
 
-Times are seconds since the epoch, spans are seconds. Amounts of resources are in the units that Gangwright counts
-in: CPU in thousandths of a core, memory and storage in bytes, everything else in pieces. Names (`namespace`, `name`,
-`message` …) are null where the asker may not read them; numbers stay.
+Times are seconds since the epoch, spans are seconds. Amounts of resources are in Gangwright's units: CPU in thousandths
+of a core, memory and storage in bytes, everything else in pieces. Names (`namespace`, `name`, `message` …) are null if
+the caller may not read them. Numbers are always shown.
 """
 
 from typing import Annotated, Any
@@ -15,7 +15,7 @@ from scheduler.model import names
 
 
 class Part(Struct, frozen=True, rename="camel"):
-    """What is sent. Every field is always there."""
+    """A part of an answer. Every field is always present."""
 
 
 Count = Annotated[int, Meta(ge=0)]
@@ -23,15 +23,15 @@ Seconds = Annotated[float, Meta(ge=0)]
 
 
 class Error(Part, frozen=True):
-    """Why there is no answer."""
+    """An error."""
 
     error: str
-    """A sentence that says what would be right."""
+    """A sentence with the reason and the fix."""
     status: int
 
 
 class Forecast(Part, frozen=True):
-    """When a gang is expected to start: the middle, and the bounds that hold in four of five cases."""
+    """When a gang is expected to start: the middle, and bounds that hold in 80% of cases."""
 
     middle: float
     low: float
@@ -39,16 +39,16 @@ class Forecast(Part, frozen=True):
 
 
 class Members(Part, frozen=True):
-    """How many pods of a gang are where."""
+    """Numbers of a gang's pods by state."""
 
     present: Count
-    """Pods that are there, and could be given a seat or have one."""
+    """Pods that exist and are assigned to a node or can be."""
     needed: Count | None
-    """The quorum; null while nobody has said it."""
+    """The quorum; null while it is not specified."""
     held: Count
-    """With a seat that is kept, and not bound yet."""
+    """Pods with a reserved node that are not bound yet."""
     bound: Count
-    """On a node, or ended well."""
+    """Pods that are bound or have succeeded."""
     running: Count
 
 
@@ -56,42 +56,42 @@ class GangRow(Part, frozen=True):
     """One gang in a list."""
 
     id: str
-    """The same for one gang in every answer of one replica, as long as it runs; says nothing of its name."""
+    """The same for one gang in every answer of a running replica. It does not reveal the name."""
     namespace: str | None
     name: str | None
-    """Of a pod that is no gang's: the pod's name."""
+    """The pod's name for a pod without a gang."""
     key: str | None
-    """What stands in the path of this gang; null also for one that is suspended, of which there is no more to tell."""
+    """The name of this gang in paths; also null for a suspended gang without pods, which has no details."""
     alone: bool
     """A single pod that is a gang of one."""
     state: str
-    """`suspended` where a Job of it is suspended and it has no pods that have not ended; `over` where all have ended."""
+    """`suspended` if a Job of the gang is suspended and none of its pods is live; `over` if all have ended."""
     reason: str | None
-    """A word of a closed list; null from a replica that does not act: it keeps facts and judges nothing."""
+    """A word of a fixed list; null from a standby replica, which only keeps facts."""
     message: str | None
     position: Annotated[int, Meta(ge=1)] | None
-    """In the queue; null for a gang that is not in it, or waits in vain: the cluster or its ceiling is too small."""
+    """Position in the queue; null if the gang is not in it or waits in vain: cluster or ceiling are too small."""
     priority: int | None
-    """Null for a gang without pods, which would say it."""
+    """Null for a gang without pods."""
     wait_seconds: Seconds | None
-    """Since its quorum was there, before that since its first pod came; null for a gang that does not wait."""
+    """Time since its quorum was complete, before that since its first pod was created; null if it does not wait."""
     members: Members
     forecast: Forecast | None
     owner: str | None
-    """Kind and name of the controller of its first pod, such as `Job/train`; null where it has none."""
+    """Kind and name of the controller of its first pod, for example `Job/train`; null if there is none."""
     created: float | None
     """When its first pod was created; null for a gang without pods."""
     devices_wanted: dict[str, Count]
-    """By extended resource: what its pods ask for, and those that its quorum still lacks."""
+    """Requests of its pods, and of the missing pods of its quorum, by extended resource."""
     devices_held: dict[str, Count]
-    """By extended resource: what its pods have that are bound, or whose seat is kept. Part of `devicesWanted`."""
+    """Requests of its pods that are bound or have a reserved node, by extended resource. Part of `devicesWanted`."""
 
 
 class GangList(Part, frozen=True):
-    """Gangs, page by page. One that is over is in no list."""
+    """Gangs, page by page, without gangs that are over."""
 
     acting: bool
-    """Whether this replica decides. One that does not has no reasons, positions and forecasts."""
+    """Whether this replica is active. A standby replica has no reasons, positions or forecasts."""
     generation: Count
     """Changes whenever anything in the cluster does."""
     total: Count
@@ -99,7 +99,7 @@ class GangList(Part, frozen=True):
     next: Count | None
     """The offset of the next page; null at the end."""
     unchecked: Count
-    """Namespaces whose names are hidden only because too many had to be asked about at once; ask again."""
+    """Namespaces that are hidden only because too many had to be reviewed at once. Try again."""
     gangs: list[GangRow]
 
 
@@ -111,16 +111,16 @@ class MemberRow(Part, frozen=True):
     role: str
     surplus: bool
     state: str
-    """`bound`, `held`, `leaving`, `ended`, `waiting` or `gated` (by somebody else)."""
+    """`bound`, `held`, `leaving`, `ended`, `waiting` or `gated` (by another controller)."""
     phase: str
     node: str | None
-    """Where it runs, or the seat that is kept for it."""
+    """Its node, or the node that is reserved for it."""
     reason: str | None
-    """Why it is leaving, why it does not count, or kube-scheduler's word on why it could not be bound."""
+    """Why it is terminating, why it does not count, or kube-scheduler's reason why it was not bound."""
 
 
 class LevelShortfall(Part, frozen=True):
-    """How near the nearest domain came: `needed` × `demand`, of which there is room for `best` in `domain`."""
+    """How close the best domain is: the gang needs `needed` × `demand`, and `domain` fits `best`."""
 
     needed: Count
     demand: str
@@ -128,11 +128,11 @@ class LevelShortfall(Part, frozen=True):
     domain: str
     best: Count
     blocked: dict[str, int]
-    """How many nodes each kind of obstacle rules out."""
+    """Number of nodes that each kind of obstacle excludes."""
 
 
 class Refusal(Part, frozen=True):
-    """What a user wrote that cannot be honoured."""
+    """A field with an invalid value, and the fix."""
 
     field: str
     value: str
@@ -140,7 +140,7 @@ class Refusal(Part, frozen=True):
 
 
 class NoticeRow(Part, frozen=True):
-    """What was last told about a gang in events, and when."""
+    """The last event about a gang, by reason, with its time."""
 
     reason: str
     message: str
@@ -148,7 +148,7 @@ class NoticeRow(Part, frozen=True):
 
 
 class PlanRow(Part, frozen=True):
-    """Seats on their way to the API server."""
+    """A plan that is being written to the API server."""
 
     name: str
     step: str
@@ -157,14 +157,14 @@ class PlanRow(Part, frozen=True):
 
 
 class BarRow(Part, frozen=True):
-    """A node that the gang is not given, because a seat of it was lost there."""
+    """A node that is excluded for the gang after a failed placement."""
 
     node: str
     until: float
 
 
 class Behind(Part, frozen=True):
-    """The gang for which room is reserved, and from when on."""
+    """The gang that capacity is reserved for, and from when on."""
 
     id: str
     namespace: str | None
@@ -173,50 +173,50 @@ class Behind(Part, frozen=True):
 
 
 class VictimRow(Part, frozen=True):
-    """Who would leave to make room."""
+    """A potential victim of preemption."""
 
     id: str
     namespace: str | None
     gang: str | None
-    """Of a pod that is no gang's: the pod's name."""
+    """The pod's name for a pod without a gang."""
     kind: str
     """`surplus`, `pod` or `gang`."""
     pods: Count
     priority: int
     lost: Seconds
-    """Device-seconds of work that would be thrown away."""
+    """Device-seconds of work that would be lost."""
     way: str
     """`evict` or `suspend`."""
 
 
 class LeavingRow(Part, frozen=True):
-    """A pod that was chosen to leave, and has not left yet."""
+    """A victim of preemption that has not terminated yet."""
 
     id: str
-    """Of its gang."""
+    """The id of its gang."""
     namespace: str | None
     pod: str | None
     way: str
     """`evict` or `suspend`."""
     accepted: bool
-    """The API server took the request; a PodDisruptionBudget may still keep it from doing so."""
+    """Whether the API server accepted the request. While it is false, a PodDisruptionBudget may block it."""
 
 
 class PreemptedRow(Part, frozen=True):
-    """The gang that this gang, or some of it, gave way to last; known until a restart, or by pods that tell it."""
+    """The gang that last preempted this gang or a part of it; known until a restart, or from pods' conditions."""
 
     id: str | None
-    """Null where only the pods tell it, as are the next three."""
+    """Null if only the pods tell it. Then the next three are null too."""
     namespace: str | None
     gang: str | None
     priority: int | None
     message: str | None
-    """What stands on a pod that gave way and is still there."""
+    """The condition's message on a preempted pod that still exists."""
     at: float
 
 
 class Wishes(Part, frozen=True):
-    """What holds for the gang's placement: its own word, else the setting."""
+    """The effective placement settings of a gang: its own, otherwise the defaults of the settings."""
 
     strategy: str
     level: str
@@ -228,60 +228,60 @@ class Wishes(Part, frozen=True):
 
 
 class GangDetail(Part, frozen=True):
-    """All that is known of one gang."""
+    """All details of one gang."""
 
     acting: bool
     generation: Count
     gang: GangRow
     quorum: dict[str, int] | None
-    """By role; a gang without roles has the one role "". """
+    """By role. A gang without roles has one role with an empty name."""
     size: Count | None
     wishes: Wishes
     deadline: float | None
     """When the quorum must be bound."""
     ends_by: float | None
-    """When a gang that runs is ended, for its max-runtime."""
+    """When a running gang is ended because of its max-runtime."""
     not_before: float | None
-    """Backing off until then."""
+    """The gang backs off until this time."""
     tries: Count
     broken_pins: Count
     soft: bool
-    """Its pods are only nominated: pins broke too often."""
+    """Its pods are only nominated, because pins broke too often."""
     plan: PlanRow | None
     shortfalls: list[LevelShortfall]
-    """What the reason is about."""
+    """The shortfall behind the reason."""
     nearest: list[LevelShortfall]
-    """Of every level that nodes are labelled with, finest first: the domain where most of the quorum could sit now."""
+    """For every level that nodes are labeled with, finest first: the domain that fits most of the quorum now."""
     refusal: Refusal | None
     notices: list[NoticeRow]
     barred: list[BarRow]
     victims: list[VictimRow]
-    """Who would have to leave for it, as far as that was worked out."""
+    """Victims that are preempted for it, as far as they are known."""
     would_cost: list[VictimRow]
-    """Who would have to leave for it, if it might ask them to: gangs and pods of lower priority. It asks nobody."""
+    """Potential victims of lower priority if the gang may preempt. It is not preempting them."""
     behind: Behind | None
-    """The gang for which the room is kept that it would fit into; or that has seats already, and waits until preempted
-    pods leave them."""
+    """The gang that holds the capacity that this gang needs: by a reservation, or while it waits for preempted pods to
+    terminate."""
     leaving: list[LeavingRow]
-    """Who is leaving for it now."""
+    """Victims that are terminating for it now."""
     preempted: PreemptedRow | None
     reserved_from: float | None
-    """Room is kept for it from then on: it is the first that waits. Null for every other gang."""
+    """Capacity is reserved for it from this time on, because it is the first pending gang; null for others."""
     members: list[MemberRow]
 
 
 class TrialSeat(Part, frozen=True):
-    """Where a pod would go."""
+    """The node for a pod."""
 
     pod: str
     node: str
 
 
 class TrialAnswer(Part, frozen=True):
-    """What would happen now."""
+    """The result of a dry run."""
 
     starts: bool
-    """Now; or, where there are victims, once they have left. False where it cannot be told: `UnsupportedField`."""
+    """The gang starts now or, with victims, once they have terminated. False if unknown: `UnsupportedField`."""
     reason: str
     message: str
     seats: list[TrialSeat]
@@ -291,44 +291,44 @@ class TrialAnswer(Part, frozen=True):
 
 
 class Move(Part, frozen=True):
-    """A gang that was asked to leave a node."""
+    """A gang on the drained node."""
 
     namespace: str
     name: str
     pods: Count
     outcome: str
-    """What happens to it, or why it stays."""
+    """Its outcome, or why it stays."""
 
 
 class DrainAnswer(Part, frozen=True):
-    """What a drain began, or would."""
+    """The result of a drain."""
 
     node: str
     done: bool
-    """Nothing of ours is left on the node."""
+    """No pods of gangs are left on the node."""
     moves: list[Move]
 
 
 class Asked(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """What is taken. A field that is not known is an error: it was meant to say something."""
+    """The body of a request. An unknown field is an error, because ignoring it would hide a mistake."""
 
 
 class Nothing(Asked, frozen=True):
-    """An empty object: the path says it all."""
+    """An empty object."""
 
 
 class TrialPods(Asked, frozen=True):
-    """Pods that are alike."""
+    """A number of identical pods."""
 
     pod: dict[str, Any]
-    """A Pod as Kubernetes writes it; its name may be left out."""
+    """A Pod in the format of Kubernetes. The name is optional."""
     count: Annotated[float, Meta(ge=1, le=4096, multiple_of=1)] = 1
-    """A whole number; to JSON 4.0 is one."""
+    """An integer. In JSON, 4.0 is also an integer."""
 
 
 class TrialRequest(Asked, frozen=True):
-    """What to try out: the pods of one gang, or pods of which each is a gang of its own."""
+    """The pods to simulate: those of one gang, or pods that are gangs of one."""
 
     pods: Annotated[list[TrialPods], Meta(min_length=1, max_length=64)]
     namespace: Annotated[str, Meta(pattern=f"^{names.NAMESPACE}$")] = "default"
-    """Where the pods would be; one that a pod names itself must be the same."""
+    """The namespace of the pods. If a pod specifies its own, it must be the same."""

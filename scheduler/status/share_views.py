@@ -1,6 +1,6 @@
-"""Shares as a person may see them: namespaces by name, and the sums of those that are hidden. Pure, in steps as `gang_views`.
+"""Shares as a user may see them: namespaces by name, and the sums of hidden ones. Pure, in steps like `gang_views`.
 
-Lives here: which rows there are. Never here: an amount (`ledger.share_amounts`).
+Lives here: the rows. Never here: an amount (`ledger.share_amounts`).
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from scheduler.status.gang_views import Steps, batched
 
 
 def shares(engine: Engine, sight: Sight) -> Steps[accounting.ShareList]:
-    """A row for each namespace whose name may be read, by name, and one for all others together."""
+    """A row for each namespace whose name the caller may read, by name, and one row for all others."""
     rows: list[accounting.ShareRow] = []
     hidden: list[dict[str, accounting.ShareAmount]] = []
     for some in batched(share_amounts.namespaces(engine.ledger)):
@@ -52,7 +52,7 @@ def _amounts(engine: Engine, namespace: str) -> dict[str, accounting.ShareAmount
 
 
 def _sum(amounts: Iterable[accounting.ShareAmount]) -> accounting.ShareAmount:
-    """Of several namespaces. Their ceilings do not add up: one may have none."""
+    """The sum over several namespaces. Ceilings are not added, because a namespace may have none."""
     used = guaranteed = borrowed = 0.0
     waiting: float | None = 0.0
     for own in amounts:

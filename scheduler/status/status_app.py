@@ -1,10 +1,10 @@
-"""The status API over HTTP: who asks, how often and how much; headers; one line and one counter a request.
+"""The status API over HTTP: authentication, rate and size limits, headers, one line and one counter per request.
 
-Lives here: everything between a socket and `endpoints`. Never here: what an answer says.
+Lives here: everything between a socket and `endpoints`. Never here: the content of an answer.
 
-Why every POST must be JSON by its content type, even one that has nothing to say: a browser that holds a client
-certificate shows it to us whatever page asks it to, but asks us before it sends JSON from a foreign page, and we never
-agree.
+Why every POST must have the JSON content type, even with an empty object: a browser with a client certificate presents
+it for any page. But before it sends JSON from a foreign page it makes a preflight request, which this server never
+grants.
 """
 
 import asyncio
@@ -33,16 +33,16 @@ from scheduler.status.routes import PATH, REMOVED, ROUTES, Route, Word
 from scheduler.telemetry.metrics import Metrics
 
 BODY_LIMIT: Final = 16 * 2**10
-"""Bytes; a pod takes about two thousand, and equal ones are written once."""
+"""Maximum bytes. A pod takes about two thousand, and identical pods are sent once."""
 
 LONGEST: Final = 15.0
-"""Seconds for a whole request, its body and all reviews included."""
+"""Seconds for a whole request, including its body and all reviews."""
 
 BURST, RATE = 60, 10
-"""Requests of one tenant: at once, and a second. The page makes five in three seconds."""
+"""Requests of one tenant: at once, and per second. The page makes five in three seconds."""
 
 STRANGERS_BURST, STRANGERS_RATE = 20, 2
-"""Tokens not seen before, of one address: each costs the API server a review."""
+"""New tokens from one address, at once and per second: each costs the API server a review."""
 
 HEADERS: Final[Mapping[str, str]] = {
     "Cache-Control": "no-store",
@@ -53,13 +53,13 @@ HEADERS: Final[Mapping[str, str]] = {
     "Server": "gangwright",
     "X-Content-Type-Options": "nosniff",
 }
-"""On every answer. The page loads its own files and nothing else."""
+"""Headers of every answer. The page loads only its own files."""
 
 DISCOVERY: Final = "discovery"
-"""The route of what the API server asks to see whether we are there, and what we serve."""
+"""The routes with which the API server checks whether this server is available, and what it serves."""
 
 OPEN: Final = frozenset({"page", "description", DISCOVERY})
-"""Routes that hold nothing of the cluster: every client that reaches the port may read them."""
+"""Routes without data of the cluster. Every client that reaches the port may read them."""
 
 _log = structlog.get_logger("status")
 _encode: Final = msgspec.json.Encoder().encode
@@ -67,7 +67,7 @@ _SUBJECT: Final = web.RequestKey("subject", Subject)
 
 
 Identify: TypeAlias = Callable[[web.Request, float], Awaitable[Subject]]
-"""Who sends a request. Raises Problem for a sender that is not known, and KubeError when it cannot be asked."""
+"""Identifies the caller. Raises Problem for an unknown caller, and KubeError if the API server does not answer."""
 
 
 def build_app(
@@ -88,19 +88,19 @@ def build_app(
 def build_aggregated_app(
     answers: Endpoints, headers: RequestHeaders, metrics: Metrics, clock: Callable[[], float]
 ) -> web.Application:
-    """The same routes as a group of the Kubernetes API, below `API_PREFIX`, for the API server alone.
+    """The same routes as a group of the Kubernetes API, below `API_PREFIX`, only for the API server.
 
-    headers: in which it says who asks.
+    headers: the headers in which it names the user.
     """
 
     async def identify(request: web.Request, _now: float) -> Subject:
         found = headers.subject([(name, value) for name, value in request.headers.items()])
         if found is None:
-            raise unknown(f"the API server must say who asks: {', '.join(headers.users)}")
+            raise unknown(f"the API server must name the user in a header: {', '.join(headers.users)}")
         return found
 
     app = _app(answers, identify, metrics, clock, API_PREFIX)
-    # The API server asks for this to see that we are there. None of our routes is an object that others may list.
+    # The API server requests this to check availability. None of the routes is an object that clients may list.
     resources = {
         "kind": "APIResourceList",
         "apiVersion": "v1",
@@ -112,13 +112,13 @@ def build_aggregated_app(
     async def lack(_request: web.Request) -> web.StreamResponse:
         raise web.HTTPNotFound
 
-    for path in ("/apis", "/openapi/v2", "/openapi/v3"):  # asked for every minute; it does without
+    for path in ("/apis", "/openapi/v2", "/openapi/v3"):  # requested every minute, and optional
         app.router.add_get(path, lack, name=f"{DISCOVERY}:{path.rpartition('/')[2]}", allow_head=False)
     return app
 
 
 def bearers(reviews: Reviews) -> Identify:
-    """A sender shows a bearer token, or else a client certificate."""
+    """Identifies callers by a bearer token, otherwise by a client certificate."""
     strangers = Buckets(STRANGERS_BURST, STRANGERS_RATE)
 
     async def identify(request: web.Request, now: float) -> Subject:
@@ -131,7 +131,9 @@ def bearers(reviews: Reviews) -> Identify:
                 _take(strangers, request.remote or "", now)
             found = await reviews.who(word)
         if found is None:
-            raise unknown("the API server does not know this token" if word else "a bearer token is needed")
+            raise unknown(
+                "the token is invalid or expired; sign in again" if word else "a bearer token is required"
+            )
         return found
 
     return identify
@@ -165,10 +167,10 @@ def _add_document(app: web.Application, path: str, document: Any, name: str) -> 
 
 
 def _standing(answers: Endpoints) -> Any:
-    """The middleware that says how this replica stands.
+    """The middleware that adds the state of this replica to every answer.
 
-    A standby closes each connection after its answer: the next request then has a chance to reach the replica that is
-    active. The API server keeps its connections, so from there on it asks that one.
+    A standby replica closes each connection after its answer, so that the next request may reach the active replica.
+    The API server keeps its connections, so it then stays with the active one.
     """
 
     @web.middleware
@@ -214,11 +216,11 @@ def _query(route: Route, request: web.Request) -> dict[str, Any]:
     known = {word.name: word for word in route.query}
     strange = next((name for name in request.query if name not in known), None)
     if strange is not None:
-        remedy = f"known here: {', '.join(known)}" if known else "there are none here"
-        raise Problem(400, f"{shortened(repr(strange), 64)}: unknown in the query; {remedy}")
+        remedy = f"supported: {', '.join(known)}" if known else "this route has none"
+        raise Problem(400, f"{shortened(repr(strange), 64)}: unsupported query parameter; {remedy}")
     twice = next((name for name in known if len(request.query.getall(name, ())) > 1), None)
     if twice is not None:
-        raise Problem(400, f"{twice}: must be given once")
+        raise Problem(400, f"{twice}: must be specified once")
     return {
         name: _word(word, request.query[name]) if name in request.query else word.default
         for name, word in known.items()
@@ -236,11 +238,11 @@ async def _body(request: web.Request, decoder: "msgspec.json.Decoder[Any]") -> A
     except RecursionError:
         raise Problem(400, "the body is nested too deeply") from None
     except ValueError as error:  # broken JSON, wrong types, and bytes that are not UTF-8
-        raise Problem(400, f"the body is not as described: {shortened(str(error))}") from None
+        raise Problem(400, f"the body is invalid: {shortened(str(error))}") from None
 
 
 def _answered(request: web.Request, body: bytes) -> web.Response:
-    """The answer, or word that it is the one that the asker has already."""
+    """The answer, or 304 if the caller already has it."""
     tag = hashlib.blake2b(body, digest_size=12).hexdigest()
     known = request.if_none_match or ()
     if request.method == "GET" and any(one.value in {tag, "*"} for one in known):
@@ -251,7 +253,7 @@ def _answered(request: web.Request, body: bytes) -> web.Response:
 
 
 def _known(identify: Identify, clock: Callable[[], float]) -> Any:
-    """The middleware that finds out who asks, and whether it is too often."""
+    """The middleware that identifies the caller and applies the rate limit."""
     users = Buckets(BURST, RATE)
 
     @web.middleware
@@ -275,8 +277,8 @@ def _take(buckets: Buckets, source: str, now: float) -> None:
 
 
 def _say(request: web.Request, status: int, took: float) -> None:
-    """One line: the route and not the path, whose names and query are private. None for what the API server asks all the
-    time.
+    """Log one line with the route, but not the path, whose names and query are private. The API server's frequent
+    discovery requests are not logged.
     """
     if route_of(request) == DISCOVERY:
         return
@@ -284,9 +286,9 @@ def _say(request: web.Request, status: int, took: float) -> None:
     user = subject.user if subject is not None else ""
     acts = request.method != "GET" and status < 400
     route = route_of(request)
-    kind = {} if acts else {"kind": (route, status)}  # what was changed is written every time
+    kind = {} if acts else {"kind": (route, status)}  # changes are logged every time
     say = _log.warning if status >= 400 else _log.info
-    say("asked", route=route, status=status, user=user, ms=round(took * 1000, 3), **kind)
+    say("request", route=route, status=status, user=user, ms=round(took * 1000, 3), **kind)
 
 
 def _failed(_request: web.Request, error: Exception) -> Failed:

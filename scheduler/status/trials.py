@@ -1,10 +1,10 @@
-"""Pods that are tried out: as they would come in, and one question to the planner at a time.
+"""Dry runs: pods as they would be created, and one question to the planner at a time.
 
-Lives here: what a pod needs that is not there yet (a uid, a name, our gate), whose turn it is, and how many pods a user
-may try out. Never here: what becomes of them.
+Lives here: the fields that a pod gets at creation (a uid, a name, Gangwright's gate), the order of dry runs, and limits
+on pods per user. Never here: the decision about them.
 
 Why so strict: a dry run of 4,096 pods is a request of 330 bytes and takes a tenth of a second, partly on a thread that
-shares the interpreter with kube-scheduler's verbs. So one of each user is in line, and a rest follows each.
+shares the interpreter with the extender endpoints. So each user may have one in the queue, and a pause follows each.
 """
 
 import asyncio
@@ -30,44 +30,44 @@ from scheduler.status.operator_api import Problem, too_often
 from scheduler.status.schemas import TrialRequest
 
 MOST: Final = 4096
-"""Pods of one request; no gang has more."""
+"""Maximum pods of one request. No gang has more."""
 
 STRIDE: Final = 64
-"""Pods made in one step: about half a millisecond."""
+"""Pods created in one step: about half a millisecond."""
 
 PODS, PODS_RATE = 8192, 512
-"""Pods of one user's dry runs: at once, and a second. Twice the largest gang, and a gang of 1,000 every two seconds."""
+"""Pods in one user's dry runs: at once, and per second. Twice the largest gang, and a gang of 1,000 every 2 seconds."""
 
 SHARE: Final = 0.25
-"""Of all time, how much may go into these questions: the next rests for three times as long as the last took, up to
-LONGEST_REST. One of more than 0.7 s has more than its share, on a thread for most of it.
+"""Maximum share of time for these questions: the next one pauses for three times the duration of the last, up to
+LONGEST_REST. One of more than 0.7 s exceeds its share, but mostly runs on a thread.
 """
 
 LONGEST_REST: Final = 2.0
-"""Seconds: who is next has some of his 15 left."""
+"""Seconds, so that the next request still has most of its 15 seconds."""
 
 AGAIN: Final = 1.0
-"""Seconds after which it is worth asking again while a dry run is under way."""
+"""Seconds to wait before another request while a dry run is under way."""
 
 T = TypeVar("T")
 
 
-class Unfit(Exception):  # noqa: N818 - never leaves this room
-    """These pods would be refused; the text says what would be right."""
+class Unfit(Exception):  # noqa: N818 - never leaves this package
+    """These pods would be rejected. The text names the fix."""
 
 
 def bounded(asked: TrialRequest) -> int:
-    """How many pods are to be tried out. Raises Unfit for more than MOST."""
+    """The number of pods to simulate. Raises Unfit for more than MOST."""
     total = int(sum(each.count for each in asked.pods))
     if total > MOST:
-        raise Unfit(f"{total} pods: at most {MOST} are a gang")
+        raise Unfit(f"{total} pods: a gang must have at most {MOST}")
     return total
 
 
 def pods(asked: TrialRequest, levels: tuple[Level, ...], volumes: Volumes, now: float) -> Steps[list[Pod]]:
-    """The pods, each with our gate and a name of its own. volumes: what the pods' claims are bound to.
+    """The pods, each with Gangwright's gate and a unique name. volumes: the volumes that their claims are bound to.
 
-    Raises Problem for what is no Pod, and Unfit for what Gangwright would refuse.
+    Raises Problem for an invalid Pod, and Unfit for pods that Gangwright would reject.
     """
     interner, numbers = Interner(), itertools.count()
     made: list[Pod] = []
@@ -88,9 +88,9 @@ def _decoded(found: Mapping[str, object], place: str, namespace: str) -> api.Pod
     try:
         one = msgspec.convert({"metadata": {}, **found}, api.Pod)
     except (msgspec.ValidationError, RecursionError) as error:
-        raise Problem(400, f"{place}: not a Pod of Kubernetes: {shortened(str(error))}") from None
+        raise Problem(400, f"{place}: must be a Kubernetes Pod: {shortened(str(error))}") from None
     if one.metadata.namespace not in {"", namespace}:
-        raise Problem(400, f"{place}.metadata.namespace: must be {namespace}, as `namespace` says")
+        raise Problem(400, f"{place}.metadata.namespace: must be {namespace}, as in the field `namespace`")
     one.metadata.namespace = namespace
     one.metadata.name = one.metadata.name or "pod"
     return one
@@ -100,7 +100,7 @@ def _numbered(pod: Pod, number: int, several: bool, now: float) -> Pod:
     name = f"{pod.key.name}-{number}" if several else pod.key.name
     own = Uid(f"trial-{number}")
     said = pod.membership
-    if said is not None and ":" in said.gang.name:  # alone, by its own word
+    if said is not None and ":" in said.gang.name:  # explicitly a gang of one
         said = replace(said, gang=gang_of_one(pod.key.namespace, own))
     return replace(
         pod,
@@ -115,7 +115,7 @@ def _numbered(pod: Pod, number: int, several: bool, now: float) -> Pod:
 
 
 class Trying:
-    """The line of questions. clock: seconds, never back."""
+    """The queue of questions. clock: seconds that never go back."""
 
     def __init__(
         self, clock: Callable[[], float], sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -129,13 +129,13 @@ class Trying:
         self._free_at = float("-inf")
 
     async def trial(self, user: str, pods: int, work: Callable[[], Awaitable[T]]) -> T:
-        """What `work` gives, in its turn. Raises Problem where his last one is not answered, or for too many pods."""
+        """The result of `work`, in its turn. Raises Problem while the user's last one runs, or for too many pods."""
         if user in self._trying:
-            raise too_often(AGAIN, "your last dry run is under way: one of each user at a time")
+            raise too_often(AGAIN, "your last dry run is still under way; a user may run one at a time")
         wait = self._pods.take(user, self._clock(), pods)
         if wait:
             raise too_often(
-                wait, f"too many pods: dry runs of a user have {PODS} at once, and {PODS_RATE} a second"
+                wait, f"too many pods: dry runs of a user may have {PODS} at once and {PODS_RATE} per second"
             )
         self._trying.add(user)
         try:
@@ -144,7 +144,7 @@ class Trying:
             self._trying.discard(user)
 
     async def question(self, user: str, work: Callable[[], Awaitable[T]]) -> T:
-        """What `work` gives, in its turn; a user's questions wait for each other first, so users take turns."""
+        """The result of `work`, in its turn. A user's questions wait for each other first, so that users take turns."""
         line = self._lines.setdefault(tenant(user), asyncio.Lock())
         async with line:
             await self._turn.acquire()
@@ -153,14 +153,14 @@ class Trying:
             except BaseException:
                 self._turn.release()
                 raise
-            # Who gives up leaves a thread behind that goes on: the turn is over when that is.
+            # If the caller gives up, its thread goes on: the turn ends with the thread.
             task, began = asyncio.ensure_future(work()), self._clock()
             task.add_done_callback(lambda done: self._over(done, began))
             return await asyncio.shield(task)
 
     def _over(self, done: "asyncio.Future[T]", began: float) -> None:
         if not done.cancelled():
-            done.exception()  # the asker may be gone
+            done.exception()  # the caller may have given up
         ended = self._clock()
         self._free_at = ended + (ended - began) * (1 / SHARE - 1)
         self._turn.release()

@@ -1,5 +1,5 @@
-"""What Gangwright says of itself: metrics for machines, log lines for people.
+"""Telemetry of Gangwright: metrics for machines, log lines for people.
 
-Lives here: every metric's name and meaning, once, and how a log line looks. Never here: a decision, or when to
-say something; that is the caller's. Every edge may call this room, no pure room may.
+Lives here: the name and meaning of every metric, once, and the format of log lines. Never here: a decision, or when to
+log; callers decide that. Every edge may import this package. No pure package may.
 """

@@ -1,11 +1,11 @@
-"""How a log line looks: one canonical line a call, JSON unless a person watches.
+"""The format of log lines: one canonical line per call, JSON unless standard error is a terminal.
 
-Lives here: the set-up of structlog, once, for our own lines and for those of libraries; what is cut, hidden and
-left out on the way. Never here: a line. On standard error, because standard output belongs to commands.
+Lives here: the setup of structlog, once, for lines of Gangwright and of libraries; what is shortened, hidden and
+suppressed. Never here: a line. Lines go to standard error, because standard output belongs to commands.
 
-Why lines are left out: whoever can make us fail can make us write. Lines of one kind (a warning with the same
-words; a refusal of the same verb for the same reason) are written `BURST` times in `WINDOW` seconds, then counted; the
-count stands on the next one that is written. At level debug every line is written: whoever asks for that wants them.
+Why lines are suppressed: a client that can cause failures could flood the log. Lines of one kind (a warning with the
+same words, or a rejection by the same endpoint for the same reason) are written `BURST` times in `WINDOW` seconds, then
+counted. The next line that is written holds the count. At level debug every line is written.
 """
 
 import json
@@ -30,15 +30,15 @@ WINDOW: Final = 60.0
 """Seconds."""
 
 KINDS: Final = 256
-"""Kinds of lines that are told apart at a time; the least recent is forgotten."""
+"""Kinds of lines that are tracked at a time. The least recent is dropped."""
 
 LONGEST: Final = 2000
-"""Characters of one text, a traceback excepted."""
+"""Maximum characters of one text, except tracebacks."""
 
 SECRET: Final = frozenset(
     {"authorization", "token", "password", "secret", "cookie", "api_key", "client_key_data"}
 )
-"""Names of fields whose values are never written."""
+"""Fields whose values are never written."""
 
 LEVELS: Final = {level: logging.getLevelNamesMapping()[level.upper()] for level in LogLevel}
 
@@ -46,10 +46,10 @@ _DEFAULTS: Final = Log()
 
 
 class Flood:
-    """A processor that lets the first `most` lines of one kind pass, and counts the rest.
+    """A processor that lets the first `most` lines of one kind pass and counts the rest.
 
-    A line's kind is its field `kind`, which is not written; a warning or an error without one is of the kind of its
-    words. Lines of no kind always pass.
+    A line's kind is its field `kind`, which is not written. The kind of a warning or error without that field is its
+    event text. Lines without a kind always pass.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, most: float = BURST) -> None:
@@ -77,7 +77,7 @@ class Flood:
 
 
 def hide(_logger: WrappedLogger, _method: str, line: EventDict) -> EventDict:
-    """Secrets become `***`, long texts are cut."""
+    """Replace secrets by `***` and shorten long texts."""
     for name, value in line.items():
         if name.lower() in SECRET:
             line[name] = "***"
@@ -87,7 +87,7 @@ def hide(_logger: WrappedLogger, _method: str, line: EventDict) -> EventDict:
 
 
 class Foreign(logging.Handler):
-    """Lines of libraries, in our own way."""
+    """Writes log lines of libraries in the format of Gangwright."""
 
     def emit(self, record: logging.LogRecord) -> None:
         level = min((value for value in LEVELS.values() if value >= record.levelno), default=40)
@@ -96,9 +96,9 @@ class Foreign(logging.Handler):
 
 
 def tried_again(details: RetryDetails) -> None:
-    """A call that failed and is made once more; its error names it. Else its arguments would be written out."""
+    """Log a failed call that is retried. Its error names it; stamina's own hook would write out the arguments."""
     structlog.get_logger("calls").warning(
-        "tried again", error=str(details.caused_by), seconds=round(details.wait_for, 1)
+        "call failed, retrying", error=str(details.caused_by), seconds=round(details.wait_for, 1)
     )
 
 
@@ -108,7 +108,7 @@ def configure(
     stream: TextIO | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Set up every log line of this process, to `stream`, by default standard error."""
+    """Set up logging for this process. Lines go to `stream`, by default standard error."""
     out = stream or sys.stderr
     level = LEVELS[chosen.level]
     if chosen.format is LogFormat.CONSOLE or (chosen.format is LogFormat.AUTO and out.isatty()):
@@ -131,7 +131,7 @@ def configure(
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=lambda *args: _Line(out, *args),
-        cache_logger_on_first_use=False,  # loggers made before the set-up follow it
+        cache_logger_on_first_use=False,  # loggers created before the setup follow it
     )
     set_on_retry_hooks([tried_again])
     root = logging.getLogger()
@@ -141,7 +141,7 @@ def configure(
 
 
 class _Line:
-    """Writes finished lines to a stream, one call a line, so that lines of two threads do not mix."""
+    """Writes finished lines to a stream, one call per line, so that lines of two threads do not mix."""
 
     def __init__(self, out: TextIO, name: str = "") -> None:
         self._out = out

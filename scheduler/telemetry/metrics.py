@@ -1,10 +1,11 @@
-"""Every metric of `gangwright serve`, in the order in which README shows them.
+"""Every metric of `gangwright serve`, in the order in which the documentation lists them.
 
 Lives here: names, meanings, labels and buckets. Never here: the moment at which something is counted.
 
-Why so few labels: a label's values must be a short closed list, or a scrape grows with what users make. So never a
-gang, pod, node or user, and a namespace only where the settings name it. The two lists that we do not close ourselves,
-resources and levels, are cut by `Few`. Words after the prefix follow kube-scheduler's where it has one for the same thing; base units throughout.
+Why so few labels: a label's values must be a short fixed list, or a scrape grows with the objects that users create. So
+no label names a gang, pod, node or user, and a namespace only if the settings name it. The two open lists, resources
+and levels, are cut by `Few`. Names after the prefix follow kube-scheduler's if it has the same metric. Units are base
+units.
 """
 
 import platform
@@ -23,29 +24,29 @@ OTHER: Final = "other"
 
 
 def doubling(start: float, count: int) -> tuple[float, ...]:
-    """`count` upper bounds, each twice the one before, rounded so that they read well."""
+    """`count` upper bounds, each twice the previous one, rounded for readability."""
     return tuple(float(f"{start * 2**power:.6g}") for power in range(count))
 
 
 SHORT: Final = doubling(0.0001, 17)
-"""0.1 ms … 6.6 s: a known seat is confirmed in less than 1 ms, kube-scheduler waits for 2 s, by default 5 s. The
-start is that of `scheduler_framework_extension_point_duration_seconds`."""
+"""0.1 ms … 6.6 s: a known seat is confirmed in less than 1 ms. kube-scheduler waits 2 s, by default 5 s. The first
+bound is that of `scheduler_framework_extension_point_duration_seconds`."""
 
 WAITS: Final = doubling(0.01, 23)
-"""10 ms … 11.7 h: begins as `scheduler_pod_scheduling_sli_duration_seconds`, and goes on, for gangs wait for hours."""
+"""10 ms … 11.7 h: begins like `scheduler_pod_scheduling_sli_duration_seconds`, and goes on because gangs wait hours."""
 
 SPANS: Final = (1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 16.0, 32.0)
 """1 is the best possible."""
 
 RATIOS: Final = doubling(1 / 16, 9)
-"""A sixteenth … sixteen times; 1 is right."""
+"""1/16 … 16; 1 is exact."""
 
 UNIT: Final = tuple(round(step * 0.05, 2) for step in range(1, 21))
-"""0 … 1 in twentieths."""
+"""0 … 1 in steps of 0.05."""
 
 
 class Few:
-    """The first `limit` names keep their own word; every later one is "other"."""
+    """Keeps the first `limit` names. Every later name becomes "other"."""
 
     def __init__(self, known: Iterable[str] = (), limit: int = 16) -> None:
         self._limit = limit
@@ -60,7 +61,7 @@ class Few:
 
 
 def counter(meaning: str, *labels: str) -> Counter:
-    """A counter of every program whose class has this attribute; so with the next two."""
+    """A counter of every program whose class has this attribute. The next two functions work alike."""
     return cast("Counter", partial(Counter, documentation=meaning, labelnames=labels))
 
 
@@ -73,7 +74,7 @@ def histogram(meaning: str, *labels: str, buckets: Sequence[float]) -> Histogram
 
 
 class Exported:
-    """The metrics of one program in a registry of their own: one for each attribute of the class, named as it."""
+    """The metrics of one program in a registry of their own: one per attribute of the class, with its name."""
 
     subsystem: ClassVar[str] = ""
 
@@ -87,57 +88,57 @@ class Exported:
 
 
 class Metrics(Exported):
-    """One attribute a metric, named as it without `gangwright_`, in a registry of its own."""
+    """One attribute per metric, named without the prefix `gangwright_`, in a registry of its own."""
 
-    verb_duration_seconds = histogram("Time to answer kube-scheduler, by verb.", "verb", buckets=SHORT)
+    verb_duration_seconds = histogram("Time to answer kube-scheduler, by endpoint.", "verb", buckets=SHORT)
     verb_total = counter(
-        "Calls of kube-scheduler, by verb and result (allowed, refused, error).", "verb", "result"
+        "Calls from kube-scheduler, by endpoint and result (allowed, refused, error).", "verb", "result"
     )
-    answers_total = counter("Calls of kube-scheduler, by verb and reason.", "verb", "reason")
-    connections = gauge("Connections that kube-scheduler, or somebody else, holds to the verbs.")
+    answers_total = counter("Calls from kube-scheduler, by endpoint and reason.", "verb", "reason")
+    connections = gauge("Open connections to the extender endpoints, from kube-scheduler and other clients.")
     connections_closed_total = counter(
-        "Connections that were refused or cut, by cause (full, silent, slow, ahead, handshake, certificate).",
+        "Connections that were rejected or cut, by cause (full, silent, slow, ahead, handshake, certificate).",
         "cause",
     )
-    decisions_total = counter("Verdicts of the planner on gangs, by reason (Seated: placed).", "reason")
+    decisions_total = counter("Decisions of the planner on gangs, by reason (Seated: placed).", "reason")
     gangs = gauge(
-        "Gangs, by state of their life and the reason they are in it. Of the replica that acts alone.",
+        "Gangs, by state and reason. Only from the active replica.",
         "state",
         "reason",
     )
     gang_oldest_wait_seconds = gauge(
-        "How long the gang that waits longest has waited with its whole quorum there; gangs that still gather"
-        " their members are not counted. 0 on a replica that does not act."
+        "Longest time that a pending gang has waited since its quorum was complete. Excludes gangs whose quorum is"
+        " incomplete. 0 on a standby replica."
     )
-    gang_wait_seconds = histogram("From a gang's whole quorum being there to its being bound.", buckets=WAITS)
+    gang_wait_seconds = histogram(
+        "Time from a gang's complete quorum until the gang is bound.", buckets=WAITS
+    )
     plan_duration_seconds = histogram("Time of one planning pass over the queue.", buckets=SHORT)
-    holds = gauge("Seats that are kept and not yet bound.")
+    holds = gauge("Seats that are reserved and not yet bound.")
     pins_broken_total = counter("Seats that were lost between planning and binding, by cause.", "cause")
-    reseats_total = counter("Members that were given another seat after theirs was lost.")
-    evictions_total = counter("Evictions that were asked for, by result.", "result")
+    reseats_total = counter("Members that were assigned to another node after they lost their seat.")
+    evictions_total = counter("Evictions that were requested, by result.", "result")
     victims_total = counter(
-        "Pods that were asked to give way to a gang, by what they are: surplus, pod, gang.", "kind"
+        "Pods that were preempted for a gang, by kind of unit: surplus, pod, gang.", "kind"
     )
-    lost_device_seconds_total = counter("Work that those had not saved, in seconds of a device.")
-    victims_refused_total = counter(
-        "Requests to give way that the API server refused, by kind of failure.", "kind"
+    lost_device_seconds_total = counter("Unsaved work of preempted pods, in device-seconds.")
+    victims_refused_total = counter("Preemptions that the API server rejected, by kind of failure.", "kind")
+    reservation_seconds = gauge(
+        "Time until the first pending gang can start; 0 if no capacity is reserved for it."
     )
-    reservation_seconds = gauge("Until the first gang that waits can start; 0 where none is reserved for.")
     forecast_duration_seconds = histogram("Time of one forecast of the queue.", buckets=SHORT)
-    forecast_ratio = histogram(
-        "How long a gang was first told to wait, for each second that it waited.", buckets=RATIOS
-    )
+    forecast_ratio = histogram("First forecast of a gang's wait, divided by its actual wait.", buckets=RATIOS)
     effects_total = counter("Writes to the API server, by effect and result.", "effect", "result")
-    cache_age_seconds = gauge("Since the API server was last heard on a watch, by kind.", "resource")
-    watch_restarts_total = counter("Watches that ended and were begun again.", "resource", "cause")
+    cache_age_seconds = gauge("Time since the API server last sent data on a watch, by kind.", "resource")
+    watch_restarts_total = counter("Watches that ended and were restarted.", "resource", "cause")
     cache_objects = gauge("Objects in the watch cache, by kind.", "resource")
     unreadable_objects_total = counter(
-        "Objects that could not be understood, and were left out whole or in part, by kind; the log names them.",
+        "Objects that could not be read and were skipped, in whole or in part, by kind. The log names them.",
         "resource",
     )
     gang_faults_total = counter(
-        "Steps of Gangwright that failed on one gang: it is refused and tried again, the others go on; the log tells"
-        " more."
+        "Steps of Gangwright that failed on one gang. The gang is rejected and retried; other gangs are not affected."
+        " The log has the details."
     )
     domains_spanned_ratio = histogram(
         "Domains that a placed gang spans, as a multiple of the fewest that could hold it.",
@@ -145,8 +146,8 @@ class Metrics(Exported):
         buckets=SPANS,
     )
     fragmentation_ratio = gauge(
-        "Share of the free amount of a device that the pods of present gangs cannot use where it is, by resource:"
-        " mean over their distinct demands; 0 when nobody asks for it.",
+        "Share of the free amount of a device that the pods of the current gangs cannot use on the nodes where it is"
+        " free, by resource: mean over their distinct demands. 0 if no pod requests it.",
         "resource",
     )
     alignment = histogram(
@@ -154,70 +155,70 @@ class Metrics(Exported):
     )
     resource_use_ratio = gauge("Share of the allocatable amount in use, by resource.", "resource")
     guaranteed_ratio = gauge(
-        "Share of the allocatable amount that `queue.shares` guarantees to all namespaces together, by resource;"
-        " above 1 not all of them can have it at once.",
+        "Share of the allocatable amount that `queue.shares` guarantees to all namespaces together, by resource."
+        " Above 1, not all namespaces can use their guarantee at the same time.",
         "resource",
     )
     share_used = gauge(
-        "What a namespace of `queue.shares` uses, bound or with a seat kept, of each resource that `queue.shares` names:"
-        " in cores, bytes, pieces. This and the next four are of the replica that acts alone.",
+        "Amount of a resource that a namespace of `queue.shares` uses, bound or reserved, in cores, bytes or pieces."
+        " This metric and the next four come only from the active replica.",
         "namespace",
         "resource",
     )
-    share_guaranteed = gauge("What `queue.shares` guarantees to a namespace.", "namespace", "resource")
-    share_borrowed = gauge("What a namespace uses beyond what it is guaranteed.", "namespace", "resource")
+    share_guaranteed = gauge("Amount that `queue.shares` guarantees to a namespace.", "namespace", "resource")
+    share_borrowed = gauge("Amount that a namespace uses above its guarantee.", "namespace", "resource")
     share_ceiling = gauge(
-        "The most that `queue.shares` lets a namespace use; missing where nothing limits it.",
+        "Maximum amount that `queue.shares` lets a namespace use; missing if there is no ceiling.",
         "namespace",
         "resource",
     )
     share_waiting = gauge(
-        "What pods without a seat ask for in a namespace, of gangs that wait with their whole quorum.",
+        "Amount that unassigned pods of a namespace request, in pending gangs with a complete quorum.",
         "namespace",
         "resource",
     )
     status_duration_seconds = histogram(
-        "Time to answer a person or the page, by route.", "route", buckets=SHORT
+        "Time to answer a request to the status API or page, by route.", "route", buckets=SHORT
     )
     status_requests_total = counter(
-        "Requests to the status API, by route (page: its files; none: no path of ours) and HTTP status.",
+        "Requests to the status API, by route (page: its files; none: unknown path) and HTTP status.",
         "route",
         "status",
     )
     status_reviews_total = counter(
-        "Reviews that the API server was asked for on behalf of people, by kind (token, access) and answer (yes, no).",
+        "Reviews requested from the API server for users, by kind (token, access) and answer (yes, no).",
         "kind",
         "answer",
     )
     certificate_end_timestamp_seconds = gauge(
-        "When what a server with TLS has in force ends, in seconds since the epoch, by server (verbs, status) and the"
-        " setting that names the file (cert, clientCa); of several in a file the first to end.",
+        "When the certificates that a server uses expire, in seconds since the epoch, by server (verbs, status) and"
+        " the setting that names the file (cert, clientCa). If a file has several, the earliest.",
         "server",
         "setting",
     )
-    loop_lag_seconds = gauge("How late the event loop last turned.")
-    acting = gauge("1 while the kube-scheduler beside us leads, and we may write.")
+    loop_lag_seconds = gauge("Lag of the event loop at its last check.")
+    acting = gauge("1 while this replica's kube-scheduler leads and Gangwright may write.")
 
     def __init__(self) -> None:
         super().__init__()
         self._resources = Few(("cpu", "memory", "ephemeral-storage", "pods"))
 
     def set_ratio(self, gauge: Gauge, ratios: Mapping[str, float]) -> None:
-        """Set a gauge by resource. Of the resources beyond the first few, the largest ratio stands for all."""
+        """Set a gauge by resource. Resources beyond the first few share one series, with their largest ratio."""
         shown: dict[str, float] = {}
         for resource, ratio in ratios.items():
             word = self._resources(resource)
             shown[word] = max(shown.get(word, ratio), ratio)
-        gauge.clear()  # a resource that left the cluster leaves the metric
+        gauge.clear()  # drop resources that no longer exist in the cluster
         for word, ratio in shown.items():
             gauge.labels(word).set(ratio)
 
 
 def describe(registry: CollectorRegistry) -> None:
-    """What every program exports besides: what runs, its process, and its garbage collection."""
+    """Add the metrics that every program exports: its build, its process, and its garbage collection."""
     build = Gauge(
         "gangwright_build_info",
-        "Always 1; the labels tell what runs.",
+        "Always 1. The labels hold the versions of Gangwright and Python.",
         ("version", "python"),
         registry=registry,
     )
@@ -227,6 +228,6 @@ def describe(registry: CollectorRegistry) -> None:
 
 
 def begin(counter: Counter, *words: Iterable[str]) -> None:
-    """Show each of these combinations of labels, at 0: Prometheus sees no growth in a count that begins above it."""
+    """Set each of these label combinations to 0: Prometheus misses the growth of a counter that starts above 0."""
     for combination in product(*words):
         counter.labels(*combination)

@@ -225,7 +225,7 @@ WAITS_FOR_ITSELF = {
     ),
     "one by one": (
         a_set(podManagementPolicy="OrderedReady"),
-        "StatefulSet/train: spec.podManagementPolicy: 'OrderedReady': write Parallel",
+        "StatefulSet/train: spec.podManagementPolicy: 'OrderedReady': must be Parallel",
     ),
 }
 
@@ -397,7 +397,7 @@ async def test_victims_would_be_preempted(cluster, write):
     cluster.gang("urgent", 1, gpus=8, priority=1000)
     explained = await cluster.say_offline("explain", "team/urgent")
 
-    would = "gang would preempt 1 pod, and start when all of them have left"
+    would = "the gang would preempt 1 pod and start when all of them have terminated"
     assert would in foretold.out
     assert would in explained.out
     assert "give way to it" not in foretold.out + explained.out

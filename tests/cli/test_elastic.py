@@ -135,7 +135,7 @@ async def test_logs_go_on_until_the_job_is_over(cluster, monkeypatch, phase):
         (["--set", "elastic.sizingEvery=often"], "must be a duration"),
         (["--set", "workers.confine=some"], "must be one of none, ingress, both"),
         (["--set", "workers.address=http://plain:1"], "must be an https URL, for example https://"),
-        (["--set", "api.kubeconfig=/nowhere"], "no such file"),
+        (["--set", "api.kubeconfig=/nowhere"], "file not found"),
     ],
 )
 def test_the_master_does_not_start_with_wrong_settings(words, told):

@@ -228,7 +228,7 @@ def test_the_service_tells_which_gang_a_gang_gave_way_to(gang, words):
     ("hard", "used", "words"),
     [
         ("8", "4", "ResourceQuota research is full: 4 of 8 requests.nvidia.com/gpu are in use"),
-        ("6", "2", "warning: ResourceQuota research: nvidia.com/gpu: 6: the gang's quorum needs 8"),
+        ("6", "2", "warning: ResourceQuota research allows 6 nvidia.com/gpu, but the gang's quorum needs 8"),
     ],
 )
 async def test_explain_names_the_quota_that_keeps_pods_from_being_created(cluster, hard, used, words):
@@ -315,7 +315,7 @@ async def test_a_suspended_gang_is_explained_by_its_row(cluster):
     said = await cluster.say_offline("explain", "team/train")
 
     assert (said.code, said.out) == (1, "")
-    assert "nightly; to go on: gangwright resume team/train" in said.err
+    assert "nightly; to resume it, run: gangwright resume team/train" in said.err
 
 
 @pytest.mark.parametrize("form", ["json", "yaml"])
@@ -656,7 +656,7 @@ async def test_explain_names_the_gang_that_preempts_first(cluster):
     behind = (await cluster.say_offline("explain", "team/behind")).out
 
     assert "would preempt: team/on-r" in urgent
-    assert "gang would preempt 1 pod, and start when all of them have left" in urgent
+    assert "the gang would preempt 1 pod and start when all of them have terminated" in urgent
     assert behind.startswith("team/behind is waiting: InsufficientResources\n")
     assert (
         "reserved for: team/urgent, ahead of this gang; it starts when its victims have terminated" in behind

@@ -484,7 +484,7 @@ async def test_an_api_server_without_websockets(door, service, protocols):
     said = await door.say("list", "--server", "pod")
 
     assert said.code == 2
-    assert "opens no WebSocket with v4.channel.k8s.io" in said.err
+    assert "does not support WebSockets with v4.channel.k8s.io" in said.err
     assert "run `kubectl port-forward`" in said.err
 
 

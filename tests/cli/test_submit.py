@@ -132,7 +132,7 @@ async def test_a_misspelt_key_is_noted(cluster, write):
     said = await cluster.say("submit", "-f", write(job), "-n", "team")
 
     assert said.code == 0
-    assert "gangwright.io/stratgy: 'spread': write the annotation gangwright.io/strategy" in said.err
+    assert "gangwright.io/stratgy: 'spread': use the annotation gangwright.io/strategy" in said.err
 
 
 async def test_a_priority_class_of_the_same_file(cluster, write):

@@ -277,5 +277,5 @@ async def test_a_second_try_is_told_to_a_person(api, tmp_path):
     said = await asyncio.to_thread(say, "ungate", "-n", "team", KUBECONFIG=kubeconfig(tmp_path, api.url))
 
     assert said.code == 0
-    assert "tried again" in said.err
+    assert "retrying" in said.err
     assert "{" not in said.err

@@ -71,7 +71,7 @@ def test_an_owner_whose_pods_come_back_is_asked_once_an_hour() -> None:
 
 @pytest.mark.parametrize(
     ("namespace", "taker"),
-    [("default", "pod default/web-x"), ("web", "a pod of another namespace (pod uid web-x")],
+    [("default", "pod default/web-x"), ("web", "a pod in another namespace (pod uid web-x")],
 )
 def test_the_gang_is_told_which_pod_took_the_room(namespace: str, taker: str) -> None:
     """By name where the gang's people may know it, and on which node."""
@@ -83,7 +83,7 @@ def test_the_gang_is_told_which_pod_took_the_room(namespace: str, taker: str) ->
 
     text = told(world)[0]
     assert taker in text
-    assert f"of {DEFAULT} took its room on n" in text
+    assert f"of {DEFAULT} took its reserved resources on n" in text
 
 
 def test_the_pod_that_took_the_room_is_not_asked_for_it_again() -> None:

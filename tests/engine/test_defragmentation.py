@@ -87,7 +87,7 @@ def test_nobody_is_moved_who_would_have_no_seat() -> None:
     world.settle(5)
     found = world.engine.defrag(BIG)
     assert (found.seats, found.moves) == ({}, ())
-    assert "no other room" in found.told
+    assert "no other nodes fit" in found.told
 
 
 def test_what_nobody_makes_again_does_not_move() -> None:
@@ -105,7 +105,7 @@ def test_a_gang_that_waits_for_nothing_needs_no_moves() -> None:
     world.submit(a_gang_of_pods("big", 2, gpu=1))
     world.settle(5)
     for key in (BIG, GangKey("default", "nobody")):
-        assert "does not wait" in world.engine.defrag(key).told
+        assert "is not waiting" in world.engine.defrag(key).told
 
 
 @pytest.mark.parametrize("of_it", ["all", "one"])
@@ -120,7 +120,7 @@ def test_a_gang_whose_pods_went_a_moment_ago_is_asked_about_later(of_it: str) ->
     world.watch(look=False)
     found = world.engine.defrag(BIG)
     assert (found.seats, found.moves) == ({}, ())
-    assert ("does not wait" if of_it == "all" else "ask again") in found.told
+    assert ("is not waiting" if of_it == "all" else "retry") in found.told
 
 
 # ── made ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -140,7 +140,7 @@ def test_who_waits_above_the_ceiling_gets_no_seat_by_a_drain() -> None:
     world.settle(5)
     own = departure(drained(world, nodes_of(world.bound("train"))[0]), "train")
     assert set(own.stays.values()) == {
-        "no other room: its namespace is at its ceiling: needs 1 of nvidia.com/gpu; 4 of at most 4 are in use"
+        "no other nodes fit: the namespace is at its ceiling: needs 1 of nvidia.com/gpu; 4 of the ceiling of 4 are in use"
     }
     world.settle(60)
     assert (seats(world, "train"), evicted(world)) == (4, [])
@@ -155,7 +155,7 @@ def test_without_other_seats_nobody_is_evicted(count: int) -> None:
     drain = drained(world, "n0")
     own = departure(drain, "train")
     assert own.seats == {}
-    assert next(iter(own.stays.values())).startswith(f"no other room: needs {count} × ")
+    assert next(iter(own.stays.values())).startswith(f"no other nodes fit: needs {count} × ")
     assert not drain.done
     world.settle(60)
     assert evicted(world) == []
@@ -168,7 +168,7 @@ def test_a_member_without_other_room_changes_nothing_for_its_gang() -> None:
     a_set(world, "train", 3, quorum=2)
     world.settle(5)
     own = departure(drained(world, "n1"), "train")
-    assert (own.seats, list(own.stays.values())) == ({}, ["no other room"])
+    assert (own.seats, list(own.stays.values())) == ({}, ["no other nodes fit"])
     ledger = world.engine.ledger
     assert world.record("train").verdict.decision is None
     assert ledger.counters.decisions[Reason.WAITING_FOR_PREEMPTION] == 0
@@ -208,7 +208,7 @@ def test_what_is_the_clusters_own_stays() -> None:
     world.submit(a_gang_of_pods("dns", 2, namespace="kube-system", gpu=1, owner=owner))
     world.settle(5)
     own = departure(drained(world, nodes_of(world.bound("dns", "kube-system"))[0]), "dns")
-    assert all(why.endswith("Gangwright evicts no pod of this namespace") for why in own.stays.values())
+    assert all(why.endswith("Gangwright does not evict pods in this namespace") for why in own.stays.values())
     assert own.stays
     world.settle(60)
     assert evicted(world) == []

@@ -44,7 +44,7 @@ def test_a_node_whose_kubelet_refuses_is_left_after_the_first_pod(kind: str, cou
     assert nodes_of(world.bound("train")) == ["n1", "n2"][:count]
     assert len(world.api.binds) == count + 1
     (message,) = told(world, Reason.NOT_STARTED)
-    assert "on n0: its kubelet refused the pod: UnexpectedAdmissionError" in message
+    assert "on n0: the kubelet rejected the pod: UnexpectedAdmissionError" in message
 
 
 def test_where_every_kubelet_refuses_the_making_of_pods_ends() -> None:

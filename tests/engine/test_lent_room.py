@@ -35,7 +35,7 @@ def test_a_ceiling_is_told_with_its_numbers() -> None:
     world.submit(a_gang_of_pods("two", 2, gpu=1))
     world.settle(10)
     assert seats(world, "two") == 0
-    assert "needs 2 of nvidia.com/gpu; 2 of at most 3 are in use" in told(world, "two")
+    assert "needs 2 of nvidia.com/gpu; 2 of the ceiling of 3 are in use" in told(world, "two")
     for pod in world.pods("one"):
         world.api.delete(pod.key)
     world.settle(1)

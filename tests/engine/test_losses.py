@@ -29,7 +29,7 @@ def test_every_pod_is_told_and_its_owner_once() -> None:
 
     assert {own.uid for own in told(world)} == low
     assert {(own.message, own.disrupted, own.gang.name) for own in told(world)} == {
-        (f"{TEXT}: gang default/important, of priority 100", True, "low")
+        (f"{TEXT}: gang default/important, priority 100", True, "low")
     }
     assert [own.owner.name for own in told(world) if own.owner is not None] == ["low"]
 
@@ -43,7 +43,7 @@ def test_a_gang_of_another_namespace_is_not_named() -> None:
     world.settle(1)
 
     (own,) = told(world)
-    assert own.message == (f"{TEXT}: a gang of another namespace (pod uid {winner.uid}), of priority 100")
+    assert own.message == (f"{TEXT}: a gang in another namespace (pod uid {winner.uid}), priority 100")
 
 
 def test_a_pod_of_another_scheduler_is_told() -> None:

@@ -236,7 +236,7 @@ def test_a_suspension_that_is_refused_is_told_once() -> None:
     head = TEXT[Reason.RUNTIME_EXCEEDED]
     begun, *more = [own for own in messages if own.startswith(head)]
     assert "is being suspended" in begun
-    text = "Job train is not suspended: denied by a policy; it is tried again until it is"
+    text = "Job train is not suspended: denied by a policy; Gangwright keeps retrying"
     assert more == [f"{head}, and {text}"]
     world.settle(POLICY.outcome_limit + 5)
     assert world.api.owners[job.owner.uid].suspended

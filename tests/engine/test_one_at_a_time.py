@@ -50,7 +50,7 @@ def test_of_two_gangs_that_need_all_nodes_one_runs_and_the_other_costs_nothing()
     world.settle(3000)
     assert (seats(world, "a"), seats(world, "b"), world.api.evicted) == (4, 0, [])
     assert not any(b for _, b in rows)
-    assert "kube-scheduler on b-x1: no node suits the pod" in message(
+    assert "kube-scheduler reports for b-x1: no node suits the pod" in message(
         world, "b", Reason.INSUFFICIENT_RESOURCES
     )
 
@@ -86,11 +86,11 @@ def test_a_jobs_gang_that_cannot_be_whole_stays_and_says_why_and_no_other_is_tor
     assert (seats(world, "train"), seats(world, "next"), world.api.evicted) == (3, 0, [])
     text = message(world, "train", Reason.PARTIALLY_BOUND)
     assert "3 of 4 are bound" in text
-    assert "kube-scheduler on train-x" in text
+    assert "kube-scheduler reports for train-x" in text
     assert "no node suits the pod" in text
     waits = f"train is still starting; gangs with {APART} start one at a time"
     assert message(world, "next", Reason.QUEUED).endswith(waits)
-    assert "a gang of another namespace is let go" in message(world, "afar", Reason.QUEUED)
+    assert "a gang in another namespace is still starting" in message(world, "afar", Reason.QUEUED)
 
     for pod in world.pods("train"):
         world.api.delete(pod.key)

@@ -76,7 +76,7 @@ def test_who_waits_for_reserved_room_is_told_so() -> None:
 
 @pytest.mark.parametrize(
     ("namespace", "holder"),
-    [("default", "default/whole"), ("other", "a gang of another namespace")],
+    [("default", "default/whole"), ("other", "a gang in another namespace")],
 )
 def test_who_waits_for_reserved_room_is_told_for_which_gang_it_is_held(namespace: str, holder: str) -> None:
     """By name inside its own namespace; what others call their gangs is not in its events."""

@@ -135,7 +135,7 @@ async def test_a_broken_body_is_an_error_that_kube_scheduler_shows(path, sent):
         answer = await raw.ask(request(sent, path))
 
     assert answer.status == 200
-    assert json.loads(answer.body)["Error"].startswith("the body is not what kube-scheduler sends")
+    assert json.loads(answer.body)["Error"].startswith("the body is not a valid extender call")
 
 
 async def test_an_error_of_preempt_is_a_veto():
@@ -159,7 +159,7 @@ async def test_a_failing_engine_is_an_error_with_a_constant_text():
     assert answer.status == 200
     assert json.loads(answer.body)["Error"] == middleware.BROKEN
     assert b"secret" not in answer.body
-    assert [line["event"] for line in lines] == ["verb failed", "answered"]
+    assert [line["event"] for line in lines] == ["endpoint failed", "answered"]
 
 
 async def test_a_repeated_refusal_is_byte_identical():

@@ -109,7 +109,7 @@ def test_filter_is_answered_with_every_field():
 
     assert wire.encode_filter(a_call("n1", "n2", "n3"), answer) == (
         b'{"Nodes":null,"NodeNames":["n1","n3"],"FailedNodes":{},'
-        b'"FailedAndUnresolvableNodes":{"n2":"room is held for a gang"},"Error":""}'
+        b'"FailedAndUnresolvableNodes":{"n2":"These resources are reserved for a gang"},"Error":""}'
     )
 
 

@@ -293,8 +293,8 @@ current-context: %s
     ("current", "context", "told"),
     [
         ("one", "nope", ["context = 'nope'", "its contexts are: one, two"]),
-        ("one", "two", ["its context two names the cluster gone, which is not in it"]),
-        ("nope", "", ["its current-context, nope, is not in it", "its contexts are: one, two"]),
+        ("one", "two", ["its context two names the cluster gone, which does not exist"]),
+        ("nope", "", ["its current-context nope does not exist", "its contexts are: one, two"]),
         ("", "", ["it has no current-context", "its contexts are: one, two"]),
     ],
 )

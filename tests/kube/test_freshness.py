@@ -35,7 +35,7 @@ async def test_one_kind_that_is_refused_blinds(api: ApiServer, tmp_path: Path):
         await until(lambda: len(time.slept) >= 5)
         await client.request("GET", f"{PODS}/a")
         assert sight.blind_for(time.now) > 10 >= time.now - client.last_answer
-        assert sight.told(time.now).startswith("the watch of pods does not stand for ")
+        assert sight.told(time.now).startswith("the watch of pods has been down for ")
         assert sight.told(time.now).endswith(f": GET {PODS}: 403: as scripted")
         del api.barred[PODS]
         await until(lambda: reflector.blind_for(time.now) == 0)
@@ -81,5 +81,5 @@ async def test_watches_that_do_not_stand_are_named(api: ApiServer, tmp_path: Pat
         blind = reflector.blind_for(time.now)
         assert not sight.stands(time.now)
         assert sight.blind(time.now, blind) == {}
-        told = f"the watch of pods does not stand (GET {PODS}: 403: as scripted)"
+        told = f"The watch of pods is down (GET {PODS}: 403: as scripted)"
         assert sight.blind(time.now, blind - 1) == sight.blind(time.now + 60, blind - 1) == {"pods": told}

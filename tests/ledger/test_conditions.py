@@ -38,13 +38,13 @@ def test_the_numbers_are_in_the_message() -> None:
     desk = a_desk(count=1)
     (missing,) = told(desk.wait(3), Announce)
     assert isinstance(missing, Announce)
-    assert missing.message.endswith("1 of 2 are there")
+    assert missing.message.endswith("1 of 2 exist")
     desk.see(*a_gang_of_pods("train", 2, gpu=1, owner=an_owner()))
     (short,) = told(desk.decide("train", Wait(Reason.INSUFFICIENT_RESOURCES, SHORT)), Announce)
     assert isinstance(short, Announce)
     assert short.message.startswith(TEXT[Reason.INSUFFICIENT_RESOURCES])
     assert "needs 4 × 1 nvidia.com/gpu" in short.message
-    assert "area-1/rack-2 has room for 3" in short.message
+    assert "area-1/rack-2, fits 3 now" in short.message
 
 
 def test_gates_of_others_are_told() -> None:
@@ -54,9 +54,7 @@ def test_gates_of_others_are_told() -> None:
     desk.see(replace(held_back, held_back=True), pods[1])
     (missing,) = told(desk.wait(3), Announce)
     assert isinstance(missing, Announce)
-    assert missing.message.endswith(
-        "1 of 2 are there; kept back by gates of others (spec.schedulingGates): 1"
-    )
+    assert missing.message.endswith("1 of 2 exist; 1 member has scheduling gates of another controller")
 
 
 def test_it_is_said_of_one_member_and_its_owner() -> None:
@@ -253,7 +251,7 @@ def test_a_partly_bound_gang_says_how_many_are_bound() -> None:
     (partly,) = told(desk.wait(5), Announce)
     assert isinstance(partly, Announce)
     assert partly.reason is Reason.PARTIALLY_BOUND
-    assert partly.message.endswith("1 of 2 are bound; kept for those that are missing: n1")
+    assert partly.message.endswith("1 of 2 are bound; reserved for missing members: n1")
 
 
 @pytest.mark.parametrize("bound", [False, True])
@@ -268,10 +266,13 @@ def test_only_whom_the_quorum_needs_is_counted(*, bound: bool, surplus: bool) ->
         desk.see(replace(with_membership(pod, **above), **there))
     (said, *_) = told(desk.wait(5), Announce)
     assert isinstance(said, Announce)
-    assert said.message.endswith("3 of 4 are bound" if bound else "3 of 4 are there")
+    assert said.message.endswith("3 of 4 are bound" if bound else "3 of 4 exist")
 
 
-@pytest.mark.parametrize(("count", "text"), [(1, "1 node is barred for 300 s"), (2, "2 nodes are barred")])
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(1, "; a failed placement excludes its node for 300 s"), (2, "(2 node(s) were excluded after failed")],
+)
 def test_nodes_that_are_barred_are_told_of(count: int, text: str) -> None:
     """Room that a person sees and the gang is not given: how many nodes, for how long, and why."""
     desk = Desk()

@@ -63,7 +63,7 @@ def test_people_are_told_which_run_goes_first_and_what_helps() -> None:
     (said,) = told(desk.wait(10), Reason.NAME_CONFLICT)
     assert (said.key.name, said.owner, said.seated) == ("nightly-2-0", SECOND, False)
     assert "Job nightly-1;" in said.message
-    assert "gang name of its own" in said.message
+    assert "use two gang names" in said.message
 
 
 def test_of_two_runs_that_wait_the_elder_goes_first() -> None:

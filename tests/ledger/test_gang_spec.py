@@ -173,15 +173,15 @@ AT_ODDS = {
         "scheduler-plugins",
         {OURS + "timeout": "30s"},
         {},
-        (OURS + "timeout", "30 and nothing"),
+        (OURS + "timeout", "30 and unset"),
     ),
     "ours over Kueue's": (
         "kueue",
         {KUEUE + "podset-required-topology": "gangwright.io/rack", OURS + "strategy": "spread"},
         {},
-        (OURS + "strategy", "nothing and spread"),
+        (OURS + "strategy", "spread and unset"),
     ),
-    "ours": ("ours", {OURS + "members": "4"}, {}, (OURS + "members", "4 and nothing")),
+    "ours": ("ours", {OURS + "members": "4"}, {}, (OURS + "members", "4 and unset")),
 }
 
 
@@ -240,4 +240,4 @@ def test_a_spark_driver_whose_task_groups_name_executors_waits_for_them() -> Non
     desk.wait(3600)
     record = desk.record("g", "team")
     assert record.wanted is None
-    assert conditions.sentence(record, conditions.reason(record)).endswith("1 of 3 are there")
+    assert conditions.sentence(record, conditions.reason(record)).endswith("1 of 3 exist")

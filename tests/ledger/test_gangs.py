@@ -43,7 +43,7 @@ def test_two_gangs_of_one_name_in_two_namespaces_are_two_gangs() -> None:
 
 DISAGREEMENTS = [
     ({"quorum": {"": 3}}, "gangwright.io/min-members", "3 and 4"),
-    ({"size": 8}, "gangwright.io/members", "8 and nothing"),
+    ({"size": 8}, "gangwright.io/members", "8 and unset"),
     ({"format": "kueue"}, "the gang's format", "gangwright and kueue"),
 ]
 
@@ -91,7 +91,7 @@ def test_a_refusal_is_told_with_its_remedy() -> None:
     (announced,) = told(effects, Announce)
     assert isinstance(announced, Announce)
     assert announced.reason is Reason.CONFLICT
-    for text in ("gangwright.io/min-members", "2 and 7", "one value on all members"):
+    for text in ("gangwright.io/min-members", "2 and 7", "must be the same on all members"):
         assert text in announced.message
 
 
@@ -209,7 +209,7 @@ def test_pods_beyond_the_stated_size_are_surplus() -> None:
     assert [(len(role.quorum), len(role.surplus)) for role in gang.roles] == [(2, 2)]
     assert [
         own.message for own in effects if isinstance(own, Announce) and own.reason is Reason.IGNORED_FIELD
-    ] == ["gangwright.io/members: 2 are stated and 4 are there; the others are surplus"]
+    ] == ["gangwright.io/members: 2 members are stated, but 4 exist; the rest are surplus"]
 
 
 def test_too_many_pods_are_told_in_the_words_of_their_format() -> None:
@@ -222,7 +222,7 @@ def test_too_many_pods_are_told_in_the_words_of_their_format() -> None:
         own.message for own in effects if isinstance(own, Announce) and own.reason is Reason.IGNORED_FIELD
     ]
     assert told == [
-        "kueue.x-k8s.io/pod-group-total-count: 2 are stated and 3 are there; the others are surplus"
+        "kueue.x-k8s.io/pod-group-total-count: 2 members are stated, but 3 exist; the rest are surplus"
     ]
 
 

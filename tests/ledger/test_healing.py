@@ -68,7 +68,7 @@ def test_a_node_whose_kubelet_refuses_a_pod_is_barred_for_its_gang() -> None:
     desk = a_desk()
     effects = desk.change("train-1", phase=Phase.FAILED, refused="UnexpectedAdmissionError")
     (message,) = said(effects, Reason.NOT_STARTED)
-    assert "train-1 on n2: its kubelet refused the pod: UnexpectedAdmissionError" in message
+    assert "train-1 on n2: the kubelet rejected the pod: UnexpectedAdmissionError" in message
     assert desk.record("train").pinning.barred == {"n2": (POLICY.barred, POLICY.barred)}
     assert desk.ledger.counters.decisions[Reason.NOT_STARTED] == 1
     again = desk.change("train-1", complaints=(Complaint("x", "y", "z", fatal=False),))
@@ -249,7 +249,7 @@ def test_a_member_on_a_node_that_is_gone_is_evicted_so_that_it_is_made_again() -
     assert isinstance(evicted, Evict)
     assert (evicted.key.name, evicted.reason) == ("train-1", Reason.MEMBER_LOST)
     assert said(effects, Reason.MEMBER_LOST) == [
-        "train-1 was lost with its node n2; a successor joins the gang where it is, if there is room"
+        "train-1 was lost with its node n2; the replacement joins the gang if there is free capacity"
     ]
     assert "train-1" in {m.pod.key.name for m in desk.record("train").members.values() if not m.live}
 
@@ -339,7 +339,7 @@ def test_restart_takes_the_whole_gang_down_at_once(loss) -> None:
     desk = a_desk(on_member_loss=OnMemberLoss.RESTART)
     effects = loss(desk)
     assert {"train-0", "train-2"} <= set(names(effects))
-    assert any("restarted whole" in text for text in said(effects, Reason.MEMBER_LOST))
+    assert any("whole gang is restarted" in text for text in said(effects, Reason.MEMBER_LOST))
 
 
 def test_no_more_are_evicted_at_a_time_than_a_namespace_may_lose() -> None:
@@ -356,9 +356,7 @@ def test_who_is_kept_from_a_restart_by_a_budget_is_told_of() -> None:
     for effect in told(_failed(desk), Evict):
         desk.failed(effect, FailureKind.BUDGET)
     (text,) = said(desk.wait(POLICY.announce_every + 1), Reason.MEMBER_LOST)
-    assert text.startswith(
-        "2 members: train-0, train-2; not restarted with the gang, because a disruption budget"
-    )
+    assert text.startswith("2 members: train-0, train-2; not restarted with the gang: a disruption budget")
     assert sorted(m.pod.key.name for m in desk.record("train").live()) == ["train-0", "train-2"]
 
 

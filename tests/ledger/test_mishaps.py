@@ -51,7 +51,7 @@ def test_a_node_with_many_members_is_told_of_once() -> None:
     assert one.message == (
         "30 members: train-0 was lost with its node n1, train-1 was lost with its node n1,"
         " train-2 was lost with its node n1 and 27 more;"
-        " a successor joins the gang where it is, if there is room"
+        " the replacement joins the gang if there is free capacity"
     )
     assert (one.reason, one.key.name, one.owner) == (Reason.MEMBER_LOST, "train-0", an_owner(name="set"))
     assert len(names(effects)) == desk.ledger.counters.decisions[Reason.MEMBER_LOST] == 30
@@ -94,13 +94,13 @@ def test_a_restart_is_told_with_the_losses_that_are_its_cause() -> None:
     effects = lost(desk, "n2")
     (text,) = said(effects, Reason.MEMBER_LOST)
     assert text.startswith("5 members: train-30 was lost with its node n2")
-    assert text.endswith("; the gang is restarted whole, as it asks")
+    assert text.endswith("; the whole gang is restarted")
     assert told(desk.wait(600)) == []
 
 
 @pytest.mark.parametrize(
     ("kind", "follows"),
-    [("ReplicaSet", "evicted, to be made again"), ("Job", "left alone")],
+    [("ReplicaSet", "evicted, to be recreated"), ("Job", "not evicted")],
 )
 def test_many_that_do_not_start_are_told_of_once(kind: str, follows: str) -> None:
     """How many, the first few with their nodes and what keeps them, and what is done."""
@@ -122,7 +122,7 @@ def test_losses_of_two_kinds_are_told_in_one_notice() -> None:
     replaced, left_alone = text.split(". ")
     assert replaced.startswith("5 members: train-30 was")
     assert left_alone.startswith("5 members: train-35 was")
-    assert left_alone.endswith("nothing is done about it, as the gang asks")
+    assert left_alone.endswith("no action, as on-member-loss is none")
 
 
 def test_who_is_lost_is_not_counted_as_bound() -> None:

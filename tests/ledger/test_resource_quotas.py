@@ -40,14 +40,14 @@ def test_a_quota_below_the_quorum_is_named():
     """A gang of four times two GPUs under a quota of six says which quota it is, what it allows, and what is needed."""
     text = told(Quota("team", "research", (("nvidia.com/gpu", 6),)))
 
-    assert "ResourceQuota research: nvidia.com/gpu: 6: the gang's quorum needs 8" in text
+    assert "ResourceQuota research allows 6 nvidia.com/gpu, but the gang's quorum needs 8" in text
 
 
 @pytest.mark.parametrize(
     ("resource", "hard", "words"),
     [
-        ("cpu", 1500, "cpu: 1.5: the gang's quorum needs 2,"),
-        ("memory", 2**35, "memory: 32Gi: the gang's quorum needs 64Gi"),
+        ("cpu", 1500, "allows 1.5 cpu, but the gang's quorum needs 2;"),
+        ("memory", 2**35, "allows 32Gi memory, but the gang's quorum needs 64Gi"),
     ],
 )
 def test_a_quota_is_told_as_people_write_it(resource, hard, words):
@@ -58,14 +58,14 @@ def test_a_quota_is_told_as_people_write_it(resource, hard, words):
 @pytest.mark.parametrize(
     ("ceiling", "words"),
     [
-        (Ceiling("cpu", 12_000, 8_500, 16_000), "needs 8.5 of cpu; 12 of at most 16 are in use"),
+        (Ceiling("cpu", 12_000, 8_500, 16_000), "needs 8.5 of cpu; 12 of the ceiling of 16 are in use"),
         (
             Ceiling("memory", 3 * 2**38, 2**38, 2**40),
-            "needs 256Gi of memory; 768Gi of at most 1Ti are in use",
+            "needs 256Gi of memory; 768Gi of the ceiling of 1Ti are in use",
         ),
         (
             Ceiling("nvidia.com/gpu", 1_234_567, 2, 1_234_568),
-            "needs 2 of nvidia.com/gpu; 1234567 of at most 1234568",
+            "needs 2 of nvidia.com/gpu; 1234567 of the ceiling of 1234568",
         ),
     ],
     ids=lambda own: getattr(own, "resource", ""),

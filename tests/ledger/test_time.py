@@ -341,7 +341,10 @@ def test_what_refused_the_writes_of_a_gang_is_told_with_its_time_out() -> None:
     desk = a_desk()
     effects = refused(desk, desk.place("train", **SEATS))
     (announced,) = [e for e in effects if isinstance(e, Announce) and e.reason is Reason.BACKING_OFF]
-    assert announced.message == f"{TEXT[Reason.BACKING_OFF]}; the last write for it failed: {DENIED}: train-0"
+    assert (
+        announced.message
+        == f"{TEXT[Reason.BACKING_OFF]}; the last write for the gang failed: {DENIED}: train-0"
+    )
     assert (announced.seated, spoken(desk)) == (False, announced.message)
 
 
@@ -354,7 +357,7 @@ def test_what_refused_members_is_told_of_those_that_are_made_again() -> None:
     desk.carry_out(*effects)
     assert names(refused(desk, desk.done(*effects))) == ["train-0", "train-1", "train-2"]
     remade(desk, "train-0", "train-1", "train-2")
-    assert spoken(desk).endswith(f"; the last write for it failed: {DENIED}: train-0")
+    assert spoken(desk).endswith(f"; the last write for the gang failed: {DENIED}: train-0")
 
 
 def test_what_refuses_is_told_to_who_asks_before_the_time_is_over() -> None:
@@ -362,11 +365,11 @@ def test_what_refuses_is_told_to_who_asks_before_the_time_is_over() -> None:
     desk = a_desk()
     (written,) = told(desk.place("train", **SEATS))
     desk.failed(written, FailureKind.INVALID, "")
-    assert "failed" not in spoken(desk)
+    assert "last write" not in spoken(desk)
     desk = a_desk()
     (written,) = told(desk.place("train", **SEATS))
     desk.failed(written, FailureKind.FORBIDDEN, DENIED)
-    assert spoken(desk) == f"{TEXT[Reason.SEATED]}; the last write for it failed: {DENIED}"
+    assert spoken(desk) == f"{TEXT[Reason.SEATED]}; the last write for the gang failed: {DENIED}"
     desk.done(written)
     assert spoken(desk) == TEXT[Reason.SEATED]
 

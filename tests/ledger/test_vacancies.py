@@ -94,7 +94,7 @@ def test_people_are_told_where_a_place_is_kept() -> None:
     desk = whole()
     fail(desk)
     said = [own.message for own in desk.wait(5) if isinstance(own, Announce)]
-    assert any("1 of 2 are bound; kept for those that are missing: n2" in text for text in said)
+    assert any("1 of 2 are bound; reserved for missing members: n2" in text for text in said)
 
 
 @pytest.mark.parametrize(

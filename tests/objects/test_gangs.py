@@ -405,7 +405,7 @@ def test_a_removed_strategy_is_read_as_its_nearest() -> None:
     assert [(own.field, own.value, own.fatal) for own in reading.complaints] == [
         (OURS + "strategy", "dot", False)
     ]
-    assert reading.complaints[0].remedy.startswith("write cosine")
+    assert reading.complaints[0].remedy.startswith("use cosine")
 
 
 def test_an_unfit_value_is_shown_shortened_and_escaped() -> None:

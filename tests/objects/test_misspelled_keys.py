@@ -39,7 +39,7 @@ def test_a_slip_is_said_and_refuses_nothing(own, annotations, key, meant):
     assert pod.membership is not None
     (complaint,) = pod.complaints
     assert (complaint.field, complaint.fatal) == (key, False)
-    assert f"{meant}; this is not read" in complaint.remedy
+    assert f"{meant}; this key is ignored" in complaint.remedy
 
 
 @pytest.mark.parametrize("key", REMOVED)
@@ -57,7 +57,7 @@ def test_a_pod_without_a_gang_is_told_too():
     """A pod whose only word of ours is misspelt is a plain pod with a complaint."""
     pod = a_pod({OURS + "gnag": "g"}, {})
 
-    remedy = f"write the label {labels.GANG}; this is not read"
+    remedy = f"use the label {labels.GANG}; this key is ignored"
     assert (pod.membership, pod.complaints) == (None, (Complaint(OURS + "gnag", "g", remedy, fatal=False),))
 
 

@@ -223,7 +223,7 @@ def test_the_training_says_when_it_was_saved(text: str) -> None:
 def test_a_time_of_saving_that_cannot_be_read_is_said(text: str) -> None:
     """The key, the value and what would be right; the pod is refused nothing."""
     found = pod_of(f"{{metadata: {{uid: u, annotations: {{gangwright.io/checkpointed-at: '{text}'}}}}}}")
-    remedy = "write an RFC 3339 time such as 2026-03-01T09:30:00Z"
+    remedy = "must be an RFC 3339 time such as 2026-03-01T09:30:00Z"
     assert found.saved_at is None
     assert found.complaints == (Complaint("gangwright.io/checkpointed-at", text, remedy, fatal=False),)
 

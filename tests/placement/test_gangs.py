@@ -329,7 +329,7 @@ class TestAnswers:
             reason, short = wait(empty, gang)
             assert reason == Reason.EXCEEDS_CLUSTER
             assert str(short) == (
-                "needs 2 × 4 nvidia.com/gpu; room for 0 (the cluster has no nodes that Gangwright can see)"
+                "needs 2 × 4 nvidia.com/gpu; the cluster fits 0 now (Gangwright sees no nodes in the cluster)"
             )
         assert place(empty, a_gang(0, surplus=1)).unseated == ("pod-surplus-0",)
 
@@ -339,7 +339,7 @@ class TestAnswers:
         _, short = wait(snapshot, a_gang(2, gpu=4, cpu=0.5, memory=2, required=True))
 
         assert str(short) == (
-            "needs 2 × 4 nvidia.com/gpu, 0.5 cpu, 2Gi memory in one rack; "
+            "needs 2 × 4 nvidia.com/gpu, 0.5 cpu, 2Gi memory; "
             "the best rack, a0/a0-r0, fits 1 now (3 node(s) had insufficient resources)"
         )
 

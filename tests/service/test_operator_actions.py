@@ -70,7 +70,7 @@ async def test_a_gang_that_matters_more_is_told_whom_it_costs(full):
     assert said.reason is Reason.WAITING_FOR_PREEMPTION
     assert len(said.seats) == 8
     assert [unit.gang.name for unit in said.victims] == ["runs"]
-    assert said.message == "gang would preempt 4 pods, and start when all of them have left"
+    assert said.message == "the gang would preempt 4 pods and start when all of them have terminated"
 
 
 ANTI = "spec.affinity.podAntiAffinity"
@@ -107,7 +107,7 @@ async def test_more_of_a_gang_that_has_its_quorum():
     said = await an_operator(world).simulate(thought_of(more, world.now))
 
     assert (said.reason, said.seats) == (Reason.INSUFFICIENT_RESOURCES, {})
-    assert "has its quorum" in said.message
+    assert "already exists with its quorum" in said.message
 
 
 async def test_a_gang_over_its_ceiling_is_told_the_ceiling():

@@ -37,7 +37,7 @@ async def test_a_replica_that_does_not_act_says_so() -> None:
     """It knows less than the one that acts, and its effects would go nowhere."""
     world = a_world(2)
     world.engine.ledger.acting = False
-    with pytest.raises(OperatorError, match="does not act"):
+    with pytest.raises(OperatorError, match="is not active"):
         await drain_node(Working(world), "n0", "jane")
 
 
@@ -49,7 +49,7 @@ async def test_a_replica_that_slept_through_its_lease_moves_nobody() -> None:
     node = nodes_of(world.bound("train"))[0]
     world.api.cordon(node, off=True)
     world.watch()
-    with pytest.raises(OperatorError, match="does not act"):
+    with pytest.raises(OperatorError, match="is not active"):
         await drain_node(Working(world, acts=False), node, "jane")
     assert len(world.engine.ledger.migrations) == 0
 
@@ -81,7 +81,7 @@ async def test_a_gang_is_moved_and_told_of() -> None:
             2,
             "moves to n1; 1 stays: no room",
         ),
-        (Departure(TRAIN, leaving=pods("a", "b")), 2, "2 on their way out"),
+        (Departure(TRAIN, leaving=pods("a", "b")), 2, "2 terminating"),
         (Departure(TRAIN, {pods("a")[0]: "n1"}, whole=True), 1, "the whole gang moves to n1"),
     ],
 )
@@ -136,7 +136,7 @@ async def test_moves_that_no_longer_hold_are_refused() -> None:
     assert found is not None
     world.steal(next(iter(found.moves[0].seats.values())), gpu=1)
     world.watch()
-    with pytest.raises(OperatorError, match="run it again"):
+    with pytest.raises(OperatorError, match="run the command again"):
         operator.make_moves(found, "jane")
     assert len(world.engine.ledger.migrations) == 0
 
@@ -146,6 +146,6 @@ async def test_a_replica_that_does_not_act_makes_no_moves() -> None:
     world = in_the_way()
     found = await acting(world).find_moves()
     assert found is not None
-    with pytest.raises(OperatorError, match="does not act"):
+    with pytest.raises(OperatorError, match="is not active"):
         acting(world, acts=False).make_moves(found, "jane")
     assert len(world.engine.ledger.migrations) == 0

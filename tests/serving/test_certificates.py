@@ -16,8 +16,7 @@ from scheduler.clock import steady
 from scheduler.errors import SettingsError
 from scheduler.serving import certificate_store
 from scheduler.serving.certificate_store import NAMES, Secret, certified, settled
-from scheduler.serving.certificates import AUTHORITY_LIFE, SERVER_LIFE, Pair, Papers
-from scheduler.serving.certificates import mended as mended_for
+from scheduler.serving.certificates import AUTHORITY_LIFE, SERVER_LIFE, Pair, Papers, renewed
 from tests.elastic.rendezvous.support.served import ApiServer
 
 HOSTS = ("gangwright-elastic.gangwright-system.svc", "gangwright-elastic", "10.0.0.7", "::1")
@@ -27,7 +26,7 @@ NAMED = ("127.0.0.1",)
 
 
 def mended(papers, names, now):
-    return mended_for(papers, names, now, "gangwright-elastic")
+    return renewed(papers, names, now, "gangwright-elastic")
 
 
 def kept(api):

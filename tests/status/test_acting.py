@@ -55,7 +55,7 @@ async def test_pods_are_tried_out_as_if_they_had_come(acting, operator):
 @pytest.mark.parametrize(
     ("pods", "text"),
     [
-        ([{"pod": POD, "count": 4096}, {"pod": POD}], "4097 pods: at most 4096"),
+        ([{"pod": POD, "count": 4096}, {"pod": POD}], "4097 pods: a gang must have at most 4096"),
         (
             [{"pod": {"metadata": {"annotations": {"gangwright.io/strategy": HOSTILE}}}}],
             "gangwright.io/strategy",
@@ -217,7 +217,7 @@ async def test_who_acted_is_written_every_time(acting):
     """An act is never left out of the log as one of many alike."""
     with capture_logs() as lines:
         await acting.do(DRAIN, ADMIN)
-    (line,) = [one for one in lines if one["event"] == "asked"]
+    (line,) = [one for one in lines if one["event"] == "request"]
 
     assert (line["user"], line["route"], line["status"]) == ("admin", "drain", 200)
     assert "kind" not in line

@@ -49,7 +49,9 @@ def test_a_suspended_gang_is_listed_and_says_how_it_goes_on(world):
     (row,) = night(world)
 
     assert (row.namespace, row.key, row.state, row.reason) == ("team-b", None, "suspended", Reason.SUSPENDED)
-    assert row.message == f"{TEXT[Reason.SUSPENDED]}: nightly; to go on: gangwright resume team-b/night"
+    assert (
+        row.message == f"{TEXT[Reason.SUSPENDED]}: nightly; to resume it, run: gangwright resume team-b/night"
+    )
     assert (row.members.present, row.members.needed, row.priority, row.wait_seconds) == (0, 4, None, None)
     assert night(world, namespace="team-a") == []
     assert night(world, view=gang_views.queue) == []
@@ -61,7 +63,7 @@ def test_who_was_suspended_for_another_gang_needs_nobody(world):
 
     (row,) = night(world)
 
-    assert row.message.endswith("nightly; Gangwright resumes it")
+    assert row.message.endswith("nightly; Gangwright resumes it automatically")
 
 
 def test_a_gang_that_was_ended_says_so(world):
@@ -72,7 +74,8 @@ def test_a_gang_that_was_ended_says_so(world):
 
     assert (row.state, row.reason) == ("suspended", Reason.RUNTIME_EXCEEDED)
     assert (
-        row.message == f"{TEXT[Reason.RUNTIME_EXCEEDED]}: nightly; to go on: gangwright resume team-b/night"
+        row.message
+        == f"{TEXT[Reason.RUNTIME_EXCEEDED]}: nightly; to resume it, run: gangwright resume team-b/night"
     )
 
 
@@ -147,5 +150,5 @@ async def test_the_api_says_why_there_is_no_such_gang(world, reviewing):
         other = await status.ask("/v1/gangs/team-b/night", JANE)
 
     assert (asked.status, other.status) == (404, 403)
-    assert "nightly; to go on: gangwright resume team-b/night" in asked.json["error"]
+    assert "nightly; to resume it, run: gangwright resume team-b/night" in asked.json["error"]
     assert b"nightly" not in other.body

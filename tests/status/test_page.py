@@ -90,8 +90,8 @@ async def test_the_page_shows_queue_nodes_and_gangs(status):
         wrongs = tab.wrongs()
 
     assert "team-b/huge" in queue
-    assert "needs 12 × 4 nvidia.com/gpu; room for 11" in queue
-    assert "2 of 3 are there" in queue
+    assert "needs 12 × 4 nvidia.com/gpu; the cluster fits 11 now" in queue
+    assert "2 of 3 exist" in queue
     assert "rack a1-r1" in areas
     assert (cells, tinted, colours) == (64, 17, 2)
     assert wrongs == []
@@ -110,7 +110,7 @@ async def test_suspended_gangs_have_a_place_of_their_own(world, status):
 
     assert before is True
     assert "team-b/night" in asleep_rows
-    assert "to go on: gangwright resume team-b/night" in asleep_rows
+    assert "to resume it, run: gangwright resume team-b/night" in asleep_rows
     assert "night" not in placed
     assert wrongs == []
 
@@ -194,7 +194,7 @@ async def test_the_page_is_live(world, status):
         await tab.pass_time(60)
         later = await tab.run(REQUESTS)
 
-    assert "gangs wait. First: team-b/huge" in news
+    assert "pending gangs. First: team-b/huge" in news
     assert paused == "false"
     assert later == asked
 
@@ -204,9 +204,9 @@ async def test_the_page_says_what_its_replica_does(world, status):
     async with shown(status, ADMIN) as tab:
         acts = await text(tab, "#standing")
         world.engine.observe([ev.LostSight()], world.now)
-        await tab.until("document.getElementById('standing').textContent.includes('nobody is placed')")
+        await tab.until("document.getElementById('standing').textContent.includes('scheduling paused')")
 
-    assert acts.endswith("this replica acts")
+    assert acts.endswith("Active replica")
 
 
 async def test_an_unknown_token_is_told(status):
@@ -221,7 +221,7 @@ async def test_an_unknown_token_is_told(status):
         said, role = await text(tab, "#trouble"), await tab.run("document.getElementById('trouble').role")
         hidden = await tab.run("document.getElementById('shown').hidden")
 
-    assert "does not know this token" in said
+    assert "the token is invalid or expired" in said
     assert role == "alert"
     assert hidden is True
 
@@ -239,7 +239,7 @@ async def test_an_outage_is_told_and_ends(status, reviewing):
         reviewing.away = False
         await tab.until("document.getElementById('trouble').hidden")
 
-    assert "API server cannot be asked" in said
+    assert "the API server does not answer" in said
     assert cells == 64
 
 
@@ -259,9 +259,9 @@ async def test_a_gang_is_opened_and_closed_by_keyboard(status):
     assert focused.strip() == back.strip() == "team-b/huge"
     assert "[object" not in inside
     assert "pack by rack" in inside
-    assert "What is missing" in inside
-    assert "It needs 12" in inside
-    assert "Room is held\nfor it, by " in inside
+    assert "Missing resources" in inside
+    assert "The gang needs 12" in inside
+    assert "Reservation\nstarts by " in inside
 
 
 async def test_a_redraw_does_not_take_the_focus(world, status):
@@ -286,10 +286,12 @@ async def test_a_screen_reader_finds_its_way(status, width):
     ]
     named = {role: [name for kind, name in roles if kind == role] for role, _ in roles}
 
-    assert named["table"] == ["Gangs that wait", "Gangs that have their place"]
-    assert {"Gang", "Place", "Why", "Members", "Waits", "Starts", "Priority"} <= set(named["columnheader"])
+    assert named["table"] == ["Pending gangs", "Running gangs"]
+    assert {"Gang", "Position", "Reason", "Members", "Waiting", "Starts", "Priority"} <= set(
+        named["columnheader"]
+    )
     assert len(named["rowheader"]) == 5
-    assert {"At a glance", "Queue", "Cluster", "Placed gangs", "area a0"} <= set(named["heading"])
+    assert {"Overview", "Queue", "Cluster", "Running gangs", "area a0"} <= set(named["heading"])
     assert all(named["button"])
     assert named["combobox"] == ["Show"]
     everything = " ".join(name for _, name in roles)

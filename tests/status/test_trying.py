@@ -86,7 +86,7 @@ async def test_one_dry_run_of_a_user_at_a_time(acting, gate):
     gate.gate.set()
 
     assert (second.status, second.headers["Retry-After"]) == (429, "1")
-    assert "one of each user at a time" in second.json["error"]
+    assert "a user may run one at a time" in second.json["error"]
     assert (await first).status == 200
     assert (await acting.do("/v1/simulate", ADMIN, ONE)).status == 200
 

@@ -64,7 +64,7 @@ def test_an_incomplete_gang_says_how_many_are_there(world):
     """The count stands in the message."""
     late = by_name(listed(world).gangs)["late"]
 
-    assert late.message == f"{TEXT[Reason.MISSING_MEMBERS]}: 2 of 3 are there"
+    assert late.message == f"{TEXT[Reason.MISSING_MEMBERS]}: 2 of 3 exist"
     assert (late.members.present, late.members.needed) == (2, 3)
 
 
@@ -349,8 +349,8 @@ def test_who_waits_in_vain_has_neither_place_nor_forecast():
     ]
     assert (greedy.gang.position, greedy.gang.forecast) == (None, None)
     assert greedy.gang.message == (
-        "The gang would exceed its namespace's ceiling: needs 5 of nvidia.com/gpu; the ceiling is 4, "
-        "so waiting does not help"
+        "The gang would exceed its namespace's ceiling: needs 5 of nvidia.com/gpu, above the ceiling of 4; "
+        "waiting does not help"
     )
 
 

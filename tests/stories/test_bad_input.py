@@ -58,7 +58,7 @@ async def test_quorum_above_the_size(cluster: Cluster):
 
     message = await cluster.told("vain", "InvalidSpec")
 
-    assert "gangwright.io/min-members: '4': write at most the 2 of gangwright.io/members" in message
+    assert "gangwright.io/min-members: '4': must be at most 2, the value of gangwright.io/members" in message
 
 
 async def test_members_that_never_come(cluster: Cluster):

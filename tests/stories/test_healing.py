@@ -107,7 +107,7 @@ async def test_node_whose_kubelet_refuses_a_pod_is_left(cluster: Cluster):
     assert after[other] == stays
     assert node not in after.values()
     said = await cluster.event(name, "NotStarted")
-    assert f"{name} on {node}: its kubelet refused the pod: UnexpectedAdmissionError" in said
+    assert f"{name} on {node}: the kubelet rejected the pod: UnexpectedAdmissionError" in said
 
 
 # ── never started ───────────────────────────────────────────────────────────────────────────────────────
@@ -124,7 +124,7 @@ async def test_member_that_never_starts_is_told_of_and_made_again(cluster: Clust
 
     note = await cluster.event("alone", "NotStarted")
     assert "alone" in note
-    assert "left alone" in note
+    assert "not evicted" in note
     await cluster.until("again", lambda pods: not set(first) & staying(pods))
     told = await cluster.event("again", "NotStarted")
     assert any(f"{name} on {node} for 1 s" in told for name, node in first.items())

@@ -28,8 +28,7 @@ async def test_required_rack_waits_for_room_in_one_rack(cluster: Cluster):
 
     message = await cluster.told("wide", "TopologyUnsatisfied")
 
-    assert "needs 8 × 4 nvidia.com/gpu, 1 cpu in one rack" in message
-    assert "best rack big-a0/big-r00 has room for 5" in message
+    assert "needs 8 × 4 nvidia.com/gpu, 1 cpu; the best rack, big-a0/big-r00, fits 5 now" in message
     assert await cluster.bound("wide") == {}
     await cluster.until("wide", lambda pods: all(said(own, "TopologyUnsatisfied") for own in pods))
     (event,) = [
@@ -69,7 +68,7 @@ async def test_rack_that_is_too_small_for_ever(cluster: Cluster):
     message = await cluster.told("wide", "ExceedsCluster")
 
     assert "needs 5 × 4 nvidia.com/gpu" in message
-    assert "in one rack" in message
+    assert "; the best rack, " in message
     assert await cluster.bound("wide") == {}
 
 

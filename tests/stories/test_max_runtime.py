@@ -14,7 +14,7 @@ async def test_gangs_are_ended_for_good(cluster: Cluster):
         *(made_by(kind, kind.lower(), 2, max_runtime="5s") for kind in ("Job", "ReplicaSet"))
     )
     first = set(await cluster.running("replicaset", 2))
-    assert "save its work" in await cluster.event("job", "RuntimeExpiring")
+    assert "save the work" in await cluster.event("job", "RuntimeExpiring")
 
     job = await cluster.thing("jobs", "job", lambda own: own["spec"].get("suspend"))
     assert job["metadata"]["annotations"][STAYS] == "RuntimeExceeded"

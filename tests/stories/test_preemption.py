@@ -82,7 +82,7 @@ async def test_a_whole_gang_gives_way(cluster: Cluster, door: Proxy):
     assert sorted(evicted(door)) == sorted(before[gave])
     assert set(places.values()) == set(before[gave].values())
     for about in (gave, *before[gave]):
-        assert f"gang {cluster.namespace}/storm, of priority" in await cluster.event(about, "Preempted")
+        assert f"gang {cluster.namespace}/storm, priority" in await cluster.event(about, "Preempted")
     await cluster.nothing_held()
 
 
@@ -199,7 +199,7 @@ async def test_a_budget_that_never_allows(cluster: Cluster, door: Proxy, tune: T
     await tune({"gangs.timeout": "6s"})
     await protected_meanwhile(cluster, door, 4, maxUnavailable=0)
 
-    assert "4 pods remain" in await cluster.told("storm", "WaitingForPreemption")
+    assert "pods remaining: 4" in await cluster.told("storm", "WaitingForPreemption")
     assert "needs 4 ×" in await cluster.told("storm", "InsufficientResources")
     await cluster.nothing_held()
     assert evicted(door) == []
@@ -290,7 +290,7 @@ async def test_the_preemptor_is_deleted_half_way(cluster: Cluster, door: Proxy, 
     await asyncio.to_thread(door.until_written, lambda: len(evicted(door)) == 2)
     for name in evicted(door):
         told = await cluster.thing("pods", name, by_a_gang)
-        assert "/storm, of priority" in by_a_gang(told)
+        assert "/storm, priority" in by_a_gang(told)
     await cluster.remove("storm")
 
     await cluster.submit(*gang("heir", 2))

@@ -36,7 +36,7 @@ async def test_a_ceiling(cluster: Cluster, lodger: Cluster, tune: Tune):
     await cluster.submit(*gang("second", 2))
 
     message = await cluster.told("second", "QuotaExceeded")
-    assert f"needs 2 of {GPU}; 4 of at most 4 are in use" in message
+    assert f"needs 2 of {GPU}; 4 of the ceiling of 4 are in use" in message
     await lodger.submit(*gang("other", 4))
     await lodger.running("other", 4)
     assert await cluster.bound("second") == {}

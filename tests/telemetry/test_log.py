@@ -125,7 +125,7 @@ def test_a_second_try_is_a_line_of_ours(out):
         stamina.set_testing(False)
 
     (line,) = lines(out)
-    assert (line["event"], line["error"], line["seconds"]) == ("tried again", "no answer", 0.0)
+    assert (line["event"], line["error"], line["seconds"]) == ("call failed, retrying", "no answer", 0.0)
     assert "object at" not in out.getvalue()
 
 

@@ -1,11 +1,10 @@
-"""The readers: which gang a pod says it is of, in whichever format it says it.
+"""The readers of gang formats: which gang a pod belongs to, in any supported format.
 
-Lives here: one small file a format, tried in a fixed order, and what happens when two of them speak. Never here:
-the groups themselves (`groups`), or which members exist. Nothing in here raises: what a stranger wrote wrongly
-becomes a complaint.
+Lives here: one small file per format, tried in a fixed order, and the rule for pods with two formats. Never here: the
+groups themselves (`groups`), or which members exist. Nothing in here raises: invalid input becomes a complaint.
 
-Why a wrong pod is still of the gang that it names: the pods of one wrong template are one gang in every list. The
-ledger lets it count nowhere, so it spoils no gang whose other members are right.
+Why an invalid pod still belongs to the gang that it names: the pods of one invalid template then show as one gang in
+every list. The ledger does not count such a pod, so it does not affect the gang's valid members.
 """
 
 from collections.abc import Mapping
@@ -20,11 +19,11 @@ from scheduler.objects.parsing import PodMetadata, name, shown
 FORMATS: Final[tuple[Format, ...]] = tuple(
     own.FORMAT for own in (ours, scheduler_plugins, volcano, koordinator, kueue, yunikorn, kai)
 )
-"""In this order: where two formats name the same gang, the first counts."""
+"""In order of precedence: if two formats name the same gang, the first one applies."""
 
 
 class Reading(NamedTuple):
-    """What a pod says of its gang; `alone` where it is of none and only says how it is to be placed itself."""
+    """What a pod specifies about its gang.  alone: the wish of a pod without a gang for its own placement."""
 
     membership: Membership | None = None
     complaints: tuple[Complaint, ...] = ()
@@ -34,7 +33,7 @@ class Reading(NamedTuple):
 def read(
     namespace: str, labels: Mapping[str, str], annotations: Mapping[str, str], levels: Levels
 ) -> Reading:
-    """What these labels and annotations of a pod say of its gang."""
+    """What these labels and annotations of a pod specify about its gang."""
     sheet = PodMetadata(labels, annotations)
     found = [(form, naming) for form in FORMATS if (naming := form.naming(sheet)) is not None]
     wish = ours.wish(sheet)
@@ -44,10 +43,10 @@ def read(
         return Reading(None, tuple(sheet.complaints), alone)
     form, naming = found[0]
     gang = sheet.parsed(naming.key, naming.gang, name)
-    for _, other in found[1:]:  # where two formats name different gangs, nothing tells which of them is meant
+    for _, other in found[1:]:  # two formats with different gangs are ambiguous
         if other.gang != naming.gang:
             said = f"{shown(naming.gang)} and {shown(other.gang)}"
-            sheet.complain(naming.key, said, f"name one gang: {other.key} names another")
+            sheet.complain(naming.key, said, f"name only one gang; {other.key} names another")
     if gang is None:
         return Reading(None, tuple(sheet.complaints))
     membership = form.read(sheet, GangKey(namespace, gang), levels)

@@ -1,4 +1,4 @@
-"""What a gang format is: how its pods name their gang, and what else they say.
+"""The definition of a gang format: how its pods name their gang, and what else they specify.
 
 Never here: a key of any format.
 """
@@ -15,7 +15,7 @@ Levels: TypeAlias = tuple[Level, ...]
 
 
 class Naming(NamedTuple):
-    """Where a gang is named, and how."""
+    """The key that names a gang, and the name."""
 
     key: str
     gang: str
@@ -38,18 +38,18 @@ def annotated(*keys: str) -> tuple[Place, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One format: where a pod names its gang, the first place that has a name counts, and how the rest is read."""
+    """One format: where a pod names its gang (the first place with a name applies), and how to read the rest."""
 
     name: str
     named_in: tuple[Place, ...]
     read: Callable[[PodMetadata, GangKey, Levels], Membership]
     beside: tuple[str, ...] = ()
-    """Annotations of which a pod of this format has one; none: the name is enough."""
+    """A pod of this format has one of these annotations. Empty: the name is enough."""
     empty: bool = False
-    """An empty name counts too, as a wrong one."""
+    """An empty name also counts, as an invalid one."""
 
     def naming(self, pod: PodMetadata) -> Naming | None:
-        """Where this pod names its gang, and how; None: it is not of this format."""
+        """The key and name of this pod's gang. None: it does not use this format."""
         if self.beside and not any(key in pod.annotations for key in self.beside):
             return None
         for key, label in self.named_in:
@@ -60,7 +60,7 @@ class Format:
 
 
 def placement(sheet: PodMetadata, levels: Levels, required_key: str, preferred_key: str) -> Wish:
-    """The wish of a format that names a level it requires, or one it prefers, by node label or by name."""
+    """The wish of a format that requires or prefers a level, by node label or by name."""
     for key, required in ((required_key, True), (preferred_key, False)):
         said = sheet.annotation(key, text, fatal=False)
         if said is not None:
@@ -70,16 +70,16 @@ def placement(sheet: PodMetadata, levels: Levels, required_key: str, preferred_k
 
 
 def placement_keys(sheet: PodMetadata, required_key: str, preferred_key: str) -> Mapping[str, str]:
-    """Where such a format says its wish."""
+    """The keys of the wish in such a format."""
     said = required_key if required_key in sheet.annotations else preferred_key
     return dict.fromkeys(("strategy", "level", "required"), said)
 
 
 def level_of(sheet: PodMetadata, key: str, said: str, levels: Levels) -> str | None:
-    """The level that this node label, or this name, is of; a complaint where nobody configured it."""
+    """The level with this node label or name. A level that is not configured is a complaint."""
     for level in levels:
         if said in (level.label, level.name):
             return level.name
     known = ", ".join(level.label for level in levels)
-    sheet.overlooked(key, said, f"no level of this cluster has that node label; it has {known}")
+    sheet.overlooked(key, said, f"no configured level uses this node label; use one of: {known}")
     return None

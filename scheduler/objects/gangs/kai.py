@@ -1,4 +1,4 @@
-"""KAI: an annotation names a PodGroup, made by its pod grouper or by hand; a label names the subgroup."""
+"""KAI: an annotation names a PodGroup, created by its pod grouper or by hand. A label names the subgroup."""
 
 from typing import Final
 
@@ -14,7 +14,7 @@ def _read(sheet: PodMetadata, gang: GangKey, levels: Levels) -> Membership:
     least = sheet.annotation(key.KAI_MIN_MEMBER, count)
     role = sheet.label(key.KAI_ROLE, name)
     if key.KAI_SEGMENT in sheet.annotations:
-        sheet.overlooked(key.KAI_SEGMENT, sheet.annotations[key.KAI_SEGMENT], "a gang is placed as one piece")
+        sheet.overlooked(key.KAI_SEGMENT, sheet.annotations[key.KAI_SEGMENT], "a gang is placed as a whole")
     return Membership(
         gang,
         NAME,

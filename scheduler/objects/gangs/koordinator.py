@@ -1,6 +1,6 @@
-"""Koordinator, in its three ways: a label that names a PodGroup; two labels; annotations.
+"""Koordinator, in its three variants: a label that names a PodGroup; two labels; annotations.
 
-Gather strategies name layers; one that is named like a level of ours is honoured.
+Gather strategies name layers. A layer with the name of a configured level applies.
 """
 
 from typing import Any, Final
@@ -49,28 +49,28 @@ def _sizes(sheet: PodMetadata) -> tuple[int | None, int | None]:
 
 def _needed(sheet: PodMetadata, field: str, least: int | None) -> int | None:
     if field not in sheet.labels and field not in sheet.annotations:
-        sheet.complain(field, "", "write how many members the gang needs at least")
+        sheet.complain(field, "", "is required; set the minimum number of members")
     return least
 
 
 def total(sheet: PodMetadata, least: int | None) -> int | None:
-    """The stated size. Koordinator takes one below the minimum for the minimum."""
+    """The specified size. Koordinator replaces a size below the minimum with the minimum."""
     size = sheet.annotation(key.KOORDINATOR_TOTAL, count)
     if size is None or least is None or size >= least:
         return size
-    sheet.overlooked(key.KOORDINATOR_TOTAL, str(size), f"it is below the minimum of {least}")
+    sheet.overlooked(key.KOORDINATOR_TOTAL, str(size), f"the value is below the minimum of {least}")
     return least
 
 
 def wish(sheet: PodMetadata, gang: GangKey, levels: Levels) -> Wish:
-    """What the annotations of a pod or PodGroup ask of the placement."""
+    """What the annotations of a pod or PodGroup specify about the placement."""
     if (mode := sheet.annotation(key.KOORDINATOR_MODE, text, fatal=False)) == "NonStrict":
-        sheet.overlooked(key.KOORDINATOR_MODE, mode, "the quorum is always seated whole")
+        sheet.overlooked(key.KOORDINATOR_MODE, mode, "the quorum is always placed as a whole")
     bundle = sheet.annotation(key.KOORDINATOR_GROUPS, _names, fatal=False, longest=LONGEST_JSON) or []
     if any(other not in (str(gang), gang.name) for other in bundle):
         said = sheet.annotations[key.KOORDINATOR_GROUPS]
         sheet.overlooked(
-            key.KOORDINATOR_GROUPS, said, "gangs are seated one by one; give them one name and roles"
+            key.KOORDINATOR_GROUPS, said, "gangs are placed one by one; use one gang name with roles"
         )
     place = _gathered(sheet, levels)
     waiting = sheet.annotation(key.KOORDINATOR_WAIT, timeout, fatal=False)
@@ -95,7 +95,7 @@ def _gathered(sheet: PodMetadata, levels: Levels) -> Wish:
     ]
     if not isinstance(rules, list) or len(known) != 1 or len(rules) != 1:
         sheet.overlooked(
-            field, sheet.annotations[field], f"write one layer, one of {', '.join(sorted(names))}"
+            field, sheet.annotations[field], f"set exactly one layer, one of {', '.join(sorted(names))}"
         )
         return Wish()
     said, required = known[0]

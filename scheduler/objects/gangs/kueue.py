@@ -1,4 +1,4 @@
-"""Kueue's groups of plain pods: a name and a total count, all of which are needed."""
+"""Kueue's groups of plain pods: a name and a total count. All pods of the group are required."""
 
 from typing import Final
 
@@ -15,10 +15,10 @@ _UNKNOWN: Final = (key.KUEUE_SLICE, key.KUEUE_SLICES, key.KUEUE_SPREAD)
 def _read(sheet: PodMetadata, gang: GangKey, levels: Levels) -> Membership:
     total = sheet.annotation(key.KUEUE_TOTAL, count)
     if key.KUEUE_TOTAL not in sheet.annotations:
-        sheet.complain(key.KUEUE_TOTAL, "", "write how many pods the group has")
+        sheet.complain(key.KUEUE_TOTAL, "", "is required; set the number of pods in the group")
     for field in _UNKNOWN:
         if field in sheet.annotations:
-            sheet.overlooked(field, sheet.annotations[field], "a gang is placed as one piece")
+            sheet.overlooked(field, sheet.annotations[field], "a gang is placed as a whole")
     return Membership(
         gang,
         NAME,

@@ -1,7 +1,7 @@
-"""Our own format: the label `gangwright.io/gang`, and annotations that say the rest.
+"""Gangwright's own format: the label `gangwright.io/gang`, and annotations for the rest.
 
-What is wrong in it is never guessed at: the pod is refused until it is mended. The annotations that say *how* a
-gang is to be placed (`wish`) also count for gangs that another format names, and for pods without any gang.
+Invalid values are never guessed: the pod is rejected until they are fixed. The annotations for the placement (`wish`)
+also apply to gangs that another format names, and to pods without a gang.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ _give_way: Final = word({own.value: own for own in GiveWay})
 _loss: Final = word({own.value: own for own in OnMemberLoss})
 
 WHO: Final = (key.MIN_MEMBERS, key.MEMBERS, key.ROLE)
-"""Annotations that mean nothing without the gang's label."""
+"""Annotations that have no effect without the gang's label."""
 
 
 def quorum(text: str) -> Mapping[str, int]:
@@ -31,10 +31,10 @@ def quorum(text: str) -> Mapping[str, int]:
     for part in text.split(","):
         role, _, number = part.strip().partition("=")
         if name(role) in minima:
-            raise Unfit("each role once")
+            raise Unfit("a list that names each role once")
         minima[role] = count(number)
     if sum(minima.values()) > MOST:
-        raise Unfit(f"minima of at most {MOST} together")
+        raise Unfit(f"a list of minima with a sum of at most {MOST}")
     return minima
 
 
@@ -43,18 +43,18 @@ def _read(sheet: PodMetadata, gang: GangKey, _levels: Levels) -> Membership:
     size = sheet.annotation(key.MEMBERS, count)
     role = sheet.annotation(key.ROLE, name) or ""
     if key.MIN_MEMBERS not in sheet.annotations:
-        sheet.complain(key.MIN_MEMBERS, "", "write how many members the gang needs at least, such as 5")
+        sheet.complain(key.MIN_MEMBERS, "", "is required; set the minimum number of members, such as 5")
     if minima is not None and "" not in minima and role not in minima:
         known = ", ".join(sorted(minima))
-        sheet.complain(key.ROLE, role, f"write one of the roles that have a minimum: {known}")
+        sheet.complain(key.ROLE, role, f"must be one of the roles with a minimum: {known}")
     if minima is not None and size is not None and sum(minima.values()) > size:
-        remedy = f"write at most the {size} of {key.MEMBERS}, or raise that"
+        remedy = f"must be at most {size}, the value of {key.MEMBERS}"
         sheet.complain(key.MIN_MEMBERS, sheet.annotations[key.MIN_MEMBERS], remedy)
     return Membership(gang, NAME, role=role, quorum=minima, size=size)
 
 
 def wish(sheet: PodMetadata) -> Wish:
-    """What our annotations ask of the placement."""
+    """What Gangwright's annotations specify about the placement."""
     return Wish(
         strategy=_strategy_of(sheet),
         level=sheet.annotation(key.LEVEL, name),
@@ -70,11 +70,11 @@ def wish(sheet: PodMetadata) -> Wish:
 
 
 def _strategy_of(sheet: PodMetadata) -> Strategy | None:
-    """The strategy; a word of the version before this one is said to be gone, and its nearest is taken."""
+    """The strategy. A value of the previous version is a complaint, and the nearest strategy applies."""
     said = sheet.annotations.get(key.STRATEGY)
     if said != "dot":
         return sheet.annotation(key.STRATEGY, _strategy)
-    sheet.complain(key.STRATEGY, said, "write cosine, which is taken; dot was removed", fatal=False)
+    sheet.complain(key.STRATEGY, said, "use cosine, which applies now; dot was removed", fatal=False)
     return Strategy.COSINE
 
 
@@ -84,11 +84,11 @@ def surplus(sheet: PodMetadata) -> bool:
 
 
 def stray(sheet: PodMetadata) -> None:
-    """Complain of words that mean nothing without a gang."""
+    """Complain of annotations that have no effect without a gang."""
     for said in WHO:
         if said in sheet.annotations:
             sheet.complain(
-                said, sheet.annotations[said], f"name the gang in the label {key.GANG}, or remove this"
+                said, sheet.annotations[said], f"set the label {key.GANG}, or remove this annotation"
             )
 
 

@@ -1,4 +1,4 @@
-"""The coscheduling plugin of scheduler-plugins: a label names a PodGroup, and that says the rest."""
+"""The coscheduling plugin of scheduler-plugins: a label names a PodGroup, which specifies the rest."""
 
 from typing import Final
 

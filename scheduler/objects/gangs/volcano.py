@@ -1,7 +1,7 @@
-"""Volcano: an annotation names a PodGroup; a pod without one may state its minimum itself.
+"""Volcano: an annotation names a PodGroup. A pod without one may specify its minimum itself.
 
-Volcano's topology speaks of tiers of HyperNodes, which need not be levels of node labels: whether the topology is
-hard or soft is honoured, at the configured level; a highest tier is not.
+Volcano's topology uses tiers of HyperNodes, which may not match levels of node labels. Hard or soft topology applies at
+the configured level. A highest tier is ignored.
 """
 
 from typing import Final
@@ -14,7 +14,7 @@ from scheduler.objects.parsing import PodMetadata, count, name, text, word
 NAME: Final = "volcano"
 
 MODES: Final = {"hard": True, "soft": False}
-NO_TIERS: Final = f"tiers are not levels of this cluster; name one in {key.LEVEL}"
+NO_TIERS: Final = f"tiers are not levels of this cluster; set a level in {key.LEVEL}"
 
 _KEYS: Final = {
     "quorum": key.VOLCANO_MIN_MEMBER,
@@ -42,7 +42,7 @@ def _read(sheet: PodMetadata, gang: GangKey, _levels: Levels) -> Membership:
 
 
 def topology(*, hard: bool | None) -> Wish:
-    """The wish that Volcano's hard or soft topology stands for."""
+    """The wish for Volcano's hard or soft topology."""
     return Wish() if hard is None else Wish(strategy=Strategy.PACK, required=hard)
 
 

@@ -1,6 +1,6 @@
-"""YuniKorn's gang scheduling: the gang is the application, its task groups are the roles.
+"""YuniKorn's gang scheduling: the application is the gang, and its task groups are the roles.
 
-Pods that name no task group belong to no gang, whatever application they are of.
+Pods that name no task group belong to no gang, even if they belong to an application.
 """
 
 from typing import Annotated, Final
@@ -23,8 +23,8 @@ _KEYS: Final = {
     "timeout": f"{key.YUNIKORN_PARAMETERS}: {_TIMEOUT}",
 }
 _NO_PLACEHOLDERS: Final = (
-    "no placeholders stand in for executors, which only a driver that runs makes;"
-    " name no task group on the driver, and make the executors a gang by themselves"
+    "Gangwright creates no placeholders for executors, and only a running driver creates executors;"
+    " remove the task group from the driver, and make the executors a gang of their own"
 )
 
 
@@ -40,7 +40,7 @@ def _minima(said: str) -> dict[str, int]:
     groups = _groups(said)
     minima = {name(group.name): group.min_member for group in groups}
     if not minima or len(minima) != len(groups):
-        raise Unfit("each task group once")
+        raise Unfit("a list that names each task group once")
     return minima
 
 
@@ -48,7 +48,7 @@ def _read(sheet: PodMetadata, gang: GangKey, _levels: Levels) -> Membership:
     role = sheet.annotation(key.YUNIKORN_ROLE, name)
     minima = sheet.annotation(key.YUNIKORN_ROLES, _minima, longest=LONGEST_JSON)
     if minima is not None and role not in minima:
-        remedy = f"write one of the task groups: {', '.join(sorted(minima))}"
+        remedy = f"must be one of the task groups: {', '.join(sorted(minima))}"
         sheet.complain(key.YUNIKORN_ROLE, role or "", remedy)
     if minima is not None and len(minima) > 1 and key.YUNIKORN_APP_SPARK in sheet.labels:
         sheet.overlooked(key.YUNIKORN_ROLES, sheet.annotations[key.YUNIKORN_ROLES], _NO_PLACEHOLDERS)
@@ -60,7 +60,9 @@ def _wish(sheet: PodMetadata) -> Wish:
     parameters = dict(part.split("=", 1) for part in said.split() if "=" in part)
     if parameters.get(_STYLE) == "Soft":
         sheet.overlooked(
-            key.YUNIKORN_PARAMETERS, said, "a gang that does not fit waits, its pods are not placed singly"
+            key.YUNIKORN_PARAMETERS,
+            said,
+            "a gang that does not fit waits; its pods are not placed one by one",
         )
     return Wish(timeout=sheet.parsed(_KEYS["timeout"], parameters.get(_TIMEOUT), timeout, fatal=False))
 

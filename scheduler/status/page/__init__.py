@@ -1,9 +1,9 @@
-"""The page's files, served as they are shipped: no build step, nothing from elsewhere.
+"""The page's files, served as they are shipped: no build step, no external files.
 
-Lives here: which file is served under which name. Never here: anything of the cluster; the page asks the API for it,
-with a token that it keeps in the browser's memory.
+Lives here: the file for each name. Never here: data of the cluster. The page requests it from the API, with a token
+that it keeps in the browser's memory.
 
-Why read once at start: a container's file system may be slow, and nothing here changes while we run.
+Why files are read once at start: a container's file system may be slow, and they do not change at run time.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-// The API: a token that stays in this tab, answers that are asked for again only when they have changed.
+// The API: a token that stays in this tab, and answers that are transferred only when they have changed.
 
 const KEPT = "gangwright.token";
 
@@ -24,7 +24,7 @@ export function forget() {
   know("", false);
 }
 
-/** The answer of a GET. The same object again as long as nothing has changed. */
+/** The answer of a GET. Returns the same object while nothing has changed. */
 export async function get(path) {
   const known = answers.get(path);
   const headers = { Accept: "application/json" };
@@ -38,7 +38,7 @@ export async function get(path) {
   return answer;
 }
 
-/** All pages of a list, as one. `field` holds its rows; `pages` are the answers, the same again while nothing changes. */
+/** All pages of a list, as one. `field` holds its rows; `pages` are the answers, the same objects while nothing changes. */
 export async function all(path, field, limit = 1000) {
   const rows = [];
   const pages = [];
@@ -59,7 +59,7 @@ async function refusal(response) {
   try {
     text = (await response.json()).error || text;
   } catch {
-    // not ours: a proxy's page, which is nobody's business
+    // not an answer of Gangwright: the page of a proxy, which is not shown
   }
   return new Refused(response.status, text, Number(response.headers.get("Retry-After")) || 0);
 }

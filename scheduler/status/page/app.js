@@ -1,4 +1,4 @@
-// The page: asks, draws what has changed, and asks again.
+// The page: polls the API and draws changes.
 
 import { Refused, all, forget, get, know } from "./api.js";
 import * as draw from "./draw.js";
@@ -17,7 +17,7 @@ let resource = "";
 let opened = null;
 let round = 0;
 
-/** Replace what an element holds, unless it is the same answer as before; the focus stays on what is the same gang. */
+/** Replace the contents of an element, unless the answer is the same as before. The focus stays on the same gang. */
 function put(id, key, build) {
   const before = drawn.get(id);
   if (before && before.length === key.length && before.every((one, i) => one === key[i])) return;
@@ -28,11 +28,11 @@ function put(id, key, build) {
   if (focused) place.querySelector(`button[data-gang="${CSS.escape(focused)}"]`)?.focus();
 }
 
-/** What the replica does that answered. */
+/** The state of the replica that answered. */
 function doing(cluster) {
-  if (!cluster.synced) return "this replica is still reading the cluster";
-  if (!cluster.acting) return "this replica looks on: it knows no reasons";
-  return cluster.stale ? "this replica does not see the cluster now: nobody is placed" : "this replica acts";
+  if (!cluster.synced) return "Reading the cluster";
+  if (!cluster.acting) return "Standby replica: no scheduling data";
+  return cluster.stale ? "Cache is stale: scheduling paused" : "Active replica";
 }
 
 function show(cluster, queue, gangs, nodes) {
@@ -55,7 +55,7 @@ function show(cluster, queue, gangs, nodes) {
 }
 
 function map(nodes, chosen) {
-  return nodes.nodes.length ? draw.map(nodes, chosen) : [draw.make("p", { class: "empty" }, "There are no nodes.")];
+  return nodes.nodes.length ? draw.map(nodes, chosen) : [draw.make("p", { class: "empty" }, "No nodes.")];
 }
 
 function chooseResources(cluster) {
@@ -68,11 +68,11 @@ function chooseResources(cluster) {
   select.value = names.includes(before) ? before : device || names[0] || "";
 }
 
-/** One sentence for whoever does not see the page, only when it says something new. */
+/** One sentence for screen readers, only when it changes. */
 function tell(cluster, queue) {
   const waiting = queue.gangs.filter((row) => row.position !== null);
   const head = waiting[0] ? ` First: ${called(waiting[0])}, ${waiting[0].reason}.` : "";
-  const text = `${plural(queue.total, "gang")} ${queue.total === 1 ? "waits" : "wait"}.${head}`;
+  const text = `${plural(queue.total, "pending gang")}.${head}`;
   if (byId("news").textContent !== text) byId("news").textContent = text;
 }
 
@@ -103,7 +103,7 @@ async function look() {
       return;
     }
     if (error instanceof Refused && error.after) wait = Math.max(wait, 1000 * error.after);
-    trouble(error instanceof Refused ? error.message : "Gangwright does not answer; trying again.");
+    trouble(error instanceof Refused ? error.message : "Gangwright does not answer. Retrying.");
   }
   if (live && !document.hidden) timer = setTimeout(look, wait);
 }
@@ -167,7 +167,7 @@ byId("detail-close").addEventListener("click", () => byId("detail").close());
 byId("detail").addEventListener("close", () => { opened = null; drawn.delete("detail-body"); });
 document.addEventListener("visibilitychange", () => { if (live && !document.hidden) look(); });
 
-/** A token in the fragment, which no server is sent: `gangwright ui` opens the page with one. */
+/** A token in the fragment, which browsers send to no server: `gangwright ui` opens the page with one. */
 const given = new URLSearchParams(location.hash.slice(1)).get("token");
 if (given) {
   know(given, true);

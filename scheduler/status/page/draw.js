@@ -1,8 +1,8 @@
-// Answers → elements. Every text goes in as text, so that no name can become HTML.
+// Answers → elements. Every text is inserted as text, so that no name can become HTML.
 
 import { amount, called, duration, excluded, forecast, hue, moment, percent, plural, short } from "./words.js";
 
-/** An element. words: attributes; a function is a listener; null leaves one out. */
+/** An element. words: attributes. A function is a listener; null omits the attribute. */
 export function make(tag, words = {}, ...inside) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(words)) {
@@ -14,7 +14,7 @@ export function make(tag, words = {}, ...inside) {
   return element;
 }
 
-/** A table that a screen reader knows for one, whatever the style sheet makes of it on a phone. */
+/** A table that screen readers recognize, regardless of the style sheet for phones. */
 export function table(caption, heads, rows) {
   const head = make("tr", { role: "row" }, heads.map((one) => make("th", { scope: "col", role: "columnheader" }, one)));
   const body = rows.map((cells) =>
@@ -34,7 +34,7 @@ function swatch(id) {
   return mark;
 }
 
-/** A gang's name with its colour; a button where there is more to tell. */
+/** A gang's name with its color; a button if it has details. */
 function gang(row, open) {
   const text = [swatch(row.id), called(row)];
   if (row.key === null) return make("span", { class: "gang quiet" }, text);
@@ -59,7 +59,7 @@ export function glance(cluster) {
 }
 
 function meter(one) {
-  const broken = one.fragmentation ? `, ${percent(one.fragmentation)} of it in pieces too small` : "";
+  const broken = one.fragmentation ? `, ${percent(one.fragmentation)} of it unusable (fragmented)` : "";
   const bar = make("span", { class: "bar", "aria-hidden": "true" }, make("span", { class: "part taken" }));
   bar.firstChild.style.setProperty("--share", Math.min(1, Math.max(0, one.use)));
   return make("span", {},
@@ -68,7 +68,7 @@ function meter(one) {
 }
 
 export function queue(list, open) {
-  if (!list.gangs.length) return [make("p", { class: "empty" }, "Nobody waits.")];
+  if (!list.gangs.length) return [make("p", { class: "empty" }, "No pending gangs.")];
   const rows = list.gangs.map((row) => [
     gang(row, open),
     row.position === null ? "–" : String(row.position),
@@ -79,7 +79,7 @@ export function queue(list, open) {
     String(row.priority),
   ]);
   return [
-    table("Gangs that wait", ["Gang", "Place", "Why", "Members", "Waits", "Starts", "Priority"], rows),
+    table("Pending gangs", ["Gang", "Position", "Reason", "Members", "Waiting", "Starts", "Priority"], rows),
     more(list),
   ];
 }
@@ -96,9 +96,9 @@ function more(list) {
 
 export function placed(list, open) {
   const rows = list.gangs.filter((row) => row.waitSeconds === null && row.state !== "suspended");
-  if (!rows.length) return [make("p", { class: "empty" }, "No gang has its place.")];
+  if (!rows.length) return [make("p", { class: "empty" }, "No running gangs.")];
   return [
-    table("Gangs that have their place", ["Gang", "State", "Members", "Priority"], rows.map((row) => [
+    table("Running gangs", ["Gang", "State", "Members", "Priority"], rows.map((row) => [
       gang(row, open),
       make("strong", { class: `tag ${row.state}` }, row.state),
       `${row.members.bound} bound, ${row.members.running} running`,
@@ -111,7 +111,7 @@ export function placed(list, open) {
 export function asleep(list, open) {
   const rows = list.gangs.filter((row) => row.state === "suspended");
   return [
-    table("Gangs that are suspended", ["Gang", "Why", "Needs"], rows.map((row) => [
+    table("Suspended gangs", ["Gang", "Reason", "Quorum"], rows.map((row) => [
       gang(row, open), why(row), row.members.needed === null ? "?" : String(row.members.needed)])),
   ];
 }
@@ -130,7 +130,7 @@ function grouped(list) {
   return areas;
 }
 
-/** "rack r7", or that it is in none; nothing where there is no such level. */
+/** "rack r7", or "no rack"; the empty text if there is no such level. */
 function place(node, level) {
   if (!level) return "";
   const path = node.levels[level];
@@ -143,7 +143,7 @@ function last(path) {
 
 const racks = new Map();
 
-/** The map. A rack whose nodes are as they were keeps its element: of a large cluster little is drawn anew. */
+/** The map. A rack whose nodes have not changed keeps its element, so that little of a large cluster is redrawn. */
 export function map(list, resource) {
   const seen = new Set();
   const areas = [...grouped(list)].map(([area, inside]) =>
@@ -180,10 +180,10 @@ function nodeOf(node, resource) {
     .map((one) => ({ id: one.id, text: called(one), value: one.uses[resource], held: one.held === one.pods }));
   const used = parts.reduce((sum, part) => sum + part.value, 0);
   const other = Math.max(0, capacity - free - used);
-  if (other > 0) parts.push({ id: null, text: "others", value: other, held: false });
+  if (other > 0) parts.push({ id: null, text: "other pods", value: other, held: false });
   const said = [
     `${amount(resource, free)} of ${amount(resource, capacity)} ${short(resource)} free`,
-    ...parts.map((part) => `${part.text} ${amount(resource, part.value)}${part.held ? " held" : ""}`),
+    ...parts.map((part) => `${part.text} ${amount(resource, part.value)}${part.held ? " reserved" : ""}`),
     node.schedulable ? null : "cordoned",
   ].filter(Boolean).join(", ");
   const whole = Number.isInteger(capacity) && capacity <= MOST_CELLS;
@@ -224,44 +224,44 @@ export function detail(found) {
   const { gang: row } = found;
   const facts = [
     ["State", row.state],
-    ["Why", row.message || row.reason || "–"],
-    ["Members", `${members(row.members)} there, ${row.members.held} held, ${row.members.bound} bound, ${row.members.running} running`],
-    ["Asked for", `${found.wishes.strategy} by ${found.wishes.level}${found.wishes.required ? ", required" : ""}`],
-    row.waitSeconds === null ? null : ["Waits", duration(row.waitSeconds)],
+    ["Reason", row.message || row.reason || "–"],
+    ["Members", `${members(row.members)} created, ${row.members.held} assigned, ${row.members.bound} bound, ${row.members.running} running`],
+    ["Placement", `${found.wishes.strategy} by ${found.wishes.level}${found.wishes.required ? ", required" : ""}`],
+    row.waitSeconds === null ? null : ["Waiting", duration(row.waitSeconds)],
     row.forecast ? ["Starts", forecast(row.forecast)] : null,
     ["Priority", String(row.priority)],
-    found.deadline ? ["To be bound by", moment(found.deadline)] : null,
-    found.notBefore ? ["Tried again", moment(found.notBefore)] : null,
+    found.deadline ? ["Bind deadline", moment(found.deadline)] : null,
+    found.notBefore ? ["Next attempt", moment(found.notBefore)] : null,
     found.plan ? ["Plan", `${found.plan.step}, ${plural(found.plan.outstanding, "write")} under way`] : null,
-    found.reservedFrom ? ["Room is held", `for it, by ${moment(found.reservedFrom)} if those who run end in time`] : null,
-    found.barred.length ? ["Not on", found.barred.map((bar) => `${bar.node} until ${moment(bar.until)}`).join(", ")] : null,
+    found.reservedFrom ? ["Reservation", `starts by ${moment(found.reservedFrom)} if the running gangs end in time`] : null,
+    found.barred.length ? ["Excluded nodes", found.barred.map((bar) => `${bar.node} until ${moment(bar.until)}`).join(", ")] : null,
   ].filter(Boolean);
   const blocks = [make("dl", { class: "facts" }, facts.map(([word, said]) => [make("dt", {}, word), make("dd", {}, said)]))];
   for (const lack of found.shortfalls) {
     const blocked = Object.entries(lack.blocked).map(([kind, count]) => excluded(kind, count));
     const where = lack.domain ? `${lack.level} ${lack.domain}` : "the cluster";
-    blocks.push(make("h3", {}, "What is missing"),
-      make("p", {}, `It needs ${lack.needed} × ${lack.demand}; ${where} has room for ${lack.best}.`),
+    blocks.push(make("h3", {}, "Missing resources"),
+      make("p", {}, `The gang needs ${lack.needed} × ${lack.demand}; ${where} fits ${lack.best} now.`),
       make("ul", {}, blocked.map((text) => make("li", {}, text))));
   }
   const near = found.nearest.filter((one) => one.best);
   if (near.length) {
-    blocks.push(make("h3", {}, "How near it is"), table("Nearest domains", ["Level", "Nearest", "Room for", "Of"], near.map((one) => [
+    blocks.push(make("h3", {}, "Best domains"), table("Best domains", ["Level", "Domain", "Fits", "Of"], near.map((one) => [
       one.level, one.domain, String(one.best), `${one.needed} × ${one.demand}`])));
   }
   if (found.behind) {
-    blocks.push(make("p", {}, `The room is held for ${called({ ...found.behind, name: found.behind.gang })}, ${found.behind.start * 1000 > Date.now() ? `which starts by ${moment(found.behind.start)} if those who run end in time.` : "which waits until preempted pods have left."}`));
+    blocks.push(make("p", {}, `The capacity is reserved for ${called({ ...found.behind, name: found.behind.gang })}, ${found.behind.start * 1000 > Date.now() ? `which starts by ${moment(found.behind.start)} if the running gangs end in time.` : "which waits for preempted pods to terminate."}`));
   }
   if (found.leaving.length) {
-    blocks.push(make("h3", {}, "Who is leaving for it"), table("Leaving", ["Pod", "How"], found.leaving.map((one) => [
-      called({ ...one, name: one.pod }), one.accepted ? one.way : `${one.way}, not granted yet`])));
+    blocks.push(make("h3", {}, "Terminating victims"), table("Terminating victims", ["Pod", "Method"], found.leaving.map((one) => [
+      called({ ...one, name: one.pod }), one.accepted ? one.way : `${one.way}, not accepted yet`])));
   }
   if (found.victims.length) {
-    blocks.push(make("h3", {}, "Who would have to leave"), table("Victims", ["Gang", "What", "Pods", "Device time lost"],
+    blocks.push(make("h3", {}, "Victims"), table("Victims", ["Gang", "Kind", "Pods", "Device time lost"],
       found.victims.map((one) => [called({ ...one, name: one.gang }), one.kind, String(one.pods), duration(one.lost)])));
   }
   if (!found.victims.length && found.wouldCost.length) {
-    blocks.push(make("h3", {}, "If it might preempt, this would cost"), table("Cost", ["Gang", "What", "Pods", "Device time lost"],
+    blocks.push(make("h3", {}, "Victims if preemption were allowed"), table("Cost", ["Gang", "Kind", "Pods", "Device time lost"],
       found.wouldCost.map((one) => [called({ ...one, name: one.gang }), one.kind, String(one.pods), duration(one.lost)])));
   }
   blocks.push(make("h3", {}, "Pods"), table("Pods of the gang", ["Pod", "State", "Node"], found.members.map((one) => [

@@ -1,4 +1,4 @@
-// Numbers, times and names as people read them. Nothing here touches the page.
+// Numbers, times and names as users read them. Nothing here touches the page.
 
 const UNITS = ["", "Ki", "Mi", "Gi", "Ti", "Pi"];
 
@@ -14,7 +14,7 @@ export function duration(seconds) {
   return `${Math.floor(hours / 24)} d ${hours % 24} h`;
 }
 
-/** An amount in the API's units, with the unit that people use. */
+/** An amount in the API's units, with a readable unit. */
 export function amount(resource, value) {
   if (resource === "cpu") return `${trimmed(value / 1000)} cores`;
   if (resource === "memory" || resource.endsWith("storage")) {
@@ -34,7 +34,7 @@ function trimmed(value) {
 }
 
 export function percent(share) {
-  return `${(100 * share).toLocaleString("en", { maximumFractionDigits: 0 })} %`;
+  return `${(100 * share).toLocaleString("en", { maximumFractionDigits: 0 })}%`;
 }
 
 const EXCLUDED_BY = {
@@ -46,12 +46,12 @@ const EXCLUDED_BY = {
   resources: "had insufficient resources",
 };
 
-/** What one kind of obstacle excludes, as the command line says it: "4 node(s) had insufficient resources". */
+/** The nodes that one kind of obstacle excludes, as in the command line: "4 node(s) had insufficient resources". */
 export function excluded(kind, count) {
   return count ? `${count} node(s) ${EXCLUDED_BY[kind] ?? kind}` : "Gangwright sees no nodes in the cluster";
 }
 
-/** A moment of the API as the clock on the wall, with the day where it is not today. */
+/** A time of the API in the local time zone, with the day if it is not today. */
 export function moment(seconds) {
   const at = new Date(seconds * 1000);
   const day = at.toDateString() === new Date().toDateString() ? {} : { month: "short", day: "numeric" };
@@ -66,7 +66,7 @@ export function forecast(found) {
   return `in ${left(found.middle)} (${left(found.low)} – ${left(found.high)}), about ${moment(found.middle)}`;
 }
 
-/** What a gang is called: its name, or what stands for one that is hidden. */
+/** The name of a gang, or an alias for a hidden one. */
 export function called(row) {
   if (row.name === null) return `hidden ${row.id.slice(0, 6)}`;
   return `${row.namespace}/${row.name}`;
@@ -76,14 +76,14 @@ export function plural(count, word) {
   return `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
 }
 
-/** What a resource is called where there is little room. */
+/** The short name of a resource. */
 export function short(resource) {
   return resource.slice(resource.lastIndexOf("/") + 1);
 }
 
 const numbers = new Map();
 
-/** A colour for a gang, the same for as long as the page is open: hues as far apart as can be, in order of coming. */
+/** A color for a gang, the same while the page is open: hues as far apart as possible, in order of appearance. */
 export function hue(id) {
   if (!numbers.has(id)) numbers.set(id, numbers.size);
   return Math.round((205 + numbers.get(id) * 137.508) % 360);

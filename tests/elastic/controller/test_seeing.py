@@ -48,7 +48,7 @@ async def test_pods_that_are_not_seen_are_made_once(api, tmp_path):
 
         assert [pod["metadata"]["uid"] for pod in pods(api)] == before
         assert seen(api)["reason"] == "WatchFailed"
-        assert seen(api)["message"].startswith("the watch of pods does not stand (")
+        assert seen(api)["message"].startswith("The watch of pods is down (")
         api.barred.clear()
         await house.until(lambda: seen(api)["status"] == "True", seconds=60)
         await train(house, 2)
@@ -87,7 +87,7 @@ async def test_one_namespace_of_several(api, tmp_path):
         await house.until(lambda: seen(api)["status"] == "False")
 
         await house.until(lambda: len(pods(api, "second")) == 2)
-        assert seen(api)["message"].startswith("the watch of pods of team does not stand (")
+        assert seen(api)["message"].startswith("The watch of pods of team is down (")
 
 
 def test_a_dead_watch_is_told_before_a_pod_is_given_up():
