@@ -1,8 +1,8 @@
-# Gangwright: the program beside kube-scheduler (`gangwright serve`), and the same command for people.
+# Gangwright: the extender beside kube-scheduler (`gangwright serve`), the elastic master, and the command line.
 #
 #   docker build -t gangwright:0.2.0 .
 #
-# A release is built from an image that cannot change under its tag:
+# Build a release from an image with a fixed digest:
 #   docker build --build-arg PYTHON_DIGEST=@sha256:… -t gangwright:0.2.0 .
 ARG PYTHON_TAG=3.11-slim-bookworm
 ARG PYTHON_DIGEST=
@@ -11,12 +11,12 @@ FROM python:${PYTHON_TAG}${PYTHON_DIGEST} AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore
 WORKDIR /src
 
-# What builds the wheel is pinned by hash too: the developers' lock holds the build backend. None of it reaches the image.
+# The build tools are pinned by hash too: the developers' lock contains the build backend. None of it reaches the image.
 COPY requirements-dev.lock ./
 RUN python -m venv /opt/tools \
     && /opt/tools/bin/pip install --require-hashes --only-binary=:all: -r requirements-dev.lock
 
-# The lock before the sources: a change of ours does not fetch everything again.
+# The lock before the sources: a code change does not download all dependencies again.
 COPY requirements.lock ./
 RUN python -m venv /opt/gangwright \
     && /opt/gangwright/bin/pip install --require-hashes --only-binary=:all: -r requirements.lock
@@ -27,14 +27,14 @@ RUN /opt/tools/bin/pip wheel --no-deps --no-build-isolation --no-index --wheel-d
     && /opt/gangwright/bin/pip install --no-deps --no-index /wheels/*.whl \
     && /opt/gangwright/bin/python -m pip uninstall --yes pip setuptools
 
-# Nothing is fetched, compiled or written from here on: the image runs without a network and on a read-only root.
+# Nothing is downloaded, compiled or written from here on: the image runs without a network and on a read-only root.
 FROM python:${PYTHON_TAG}${PYTHON_DIGEST}
 COPY --from=build /opt/gangwright /opt/gangwright
 ENV PATH=/opt/gangwright/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 WORKDIR /
-# By number, so that Kubernetes can see that it is not root; the same as in manifests/base/deployment.yaml.
+# A number, so that Kubernetes can verify that it is not root. The same as in manifests/base/deployment.yaml.
 USER 65532:65532
-# Probes and metrics. The verbs (10270) listen on loopback.
+# Probes and metrics. The extender endpoints (10270) listen on loopback.
 EXPOSE 10271
 ENTRYPOINT ["gangwright"]
 CMD ["--help"]

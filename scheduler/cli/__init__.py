@@ -1,4 +1,4 @@
-"""The command line, and the only composition root: here settings are read, and the program is put together."""
+"""The command line, and the only composition root: it reads settings and assembles the programs."""
 
 from scheduler.cli.command_line import main
 

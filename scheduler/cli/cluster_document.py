@@ -1,8 +1,8 @@
 """The cluster as a document, read with the caller's own rights.
 
-Lives here: one reading of what the service watches, by the same intake, so that an object means the same to both.
-Never here: a judgement (`replay`). Why not ask the service alone: a person who may read pods and nodes gets an answer
-while Gangwright is away, too.
+Lives here: one read of everything that the service watches, with the same decoding, so that an object means the same to
+both. Never here: decisions (`replay`). Why not only the service: users who may read pods and nodes also get an answer
+while Gangwright is down.
 """
 
 import asyncio
@@ -30,27 +30,27 @@ from scheduler.service.informers import Informers
 from scheduler.settings import load
 
 NEEDED: Final = frozenset({"nodes", "pods"})
-"""Kinds without which there is no answer; the others make it a little less exact."""
+"""Kinds that are required for an answer. Without the others it is a little less exact."""
 
 STORAGE: Final = frozenset({"persistentvolumeclaims", "persistentvolumes"})
-"""Kinds that tell what the claims of pods are bound to."""
+"""Kinds that show which volumes the claims of pods are bound to."""
 
 MADE_BY: Final = ("app.kubernetes.io/name", "gangwright")
-"""The label of our own Pods, of which kube-scheduler is a part."""
+"""The label of Gangwright's own Pods, which include kube-scheduler."""
 
 SETTINGS: Final = "gangwright-settings"
-"""Where manifests/ keep the settings, and how the name begins: kustomize adds a hash of what they say."""
+"""The ConfigMap of the settings in manifests/. Kustomize appends a hash of the content to the name."""
 
-NOBODY: Final = (
-    f"no Pod of Gangwright is ready in {HOME}, so nothing happens until one is: kubectl -n {HOME} get pods"
+UNAVAILABLE: Final = (
+    f"no Pod of Gangwright is ready in {HOME}, so no gang is scheduled. See: kubectl -n {HOME} get pods"
 )
-UNREADY: Final = f"leads and is not ready, so nothing happens until it is: kubectl -n {HOME} get pods"
-"""Why nobody acts on what is shown."""
+UNREADY: Final = f"is the leader but not ready, so no gang is scheduled. See: kubectl -n {HOME} get pods"
+"""Why no replica schedules what is shown."""
 
 LEASE: Final = LeaseName(HOME, "gangwright")
-"""Whose kube-scheduler holds it acts."""
+"""The Lease of kube-scheduler, whose holder is active."""
 
-ELSEWHERE: Final = "without that right the status service answers: leave out --offline"
+ELSEWHERE: Final = "leave out --offline: the status service answers without that right"
 
 
 class _ConfigMap(msgspec.Struct):
@@ -62,7 +62,7 @@ CONFIG_MAPS: Final = ch.Resource(f"/api/v1/namespaces/{HOME}/configmaps", _Confi
 
 
 class Reading:
-    """What was read, and what it would mean if there were more."""
+    """What was read of the cluster, and the effect of additional objects."""
 
     def __init__(self, chosen: Policy, now: float) -> None:
         self.policy = chosen
@@ -71,37 +71,37 @@ class Reading:
         self._intake = Informers(chosen.levels, lambda events: self._events.extend(events), lambda: None)
         self._watches = self._intake.watches()
         self.own: list[api.Pod] = []
-        """The Pods of Gangwright itself."""
+        """The Pods of Gangwright."""
         self.leader = ""
-        """Which of them leads; empty where that is not known."""
+        """The name of the leading Pod; empty if unknown."""
         self._kinds = {resource.type: name for name, (resource, _) in self._watches.items()}
 
     @property
     def kinds(self) -> dict[str, ch.Resource[Any]]:
-        """By name: what is read of a cluster."""
+        """The kinds that are read, by name."""
         return {name: resource for name, (resource, _) in self._watches.items()}
 
     def take(self, name: str, found: Sequence[ch.Change[Any]]) -> None:
-        """All that exists of one kind."""
+        """Add all objects of one kind."""
         self._watches[name][1]([*found, ch.Synced(len(found))])
         every = (each.object for each in found if isinstance(each, ch.Seen))
         self.own += [pod for pod in every if isinstance(pod, api.Pod) and _is_our_own(pod)]
 
     @property
     def away(self) -> str:
-        """Why nobody acts there; empty where somebody does, or no Pod of ours is known: it may run in another way."""
+        """Why no replica is active. Empty if one is, or if no Pod is known: Gangwright may run in another way."""
         if self.own and not any(map(_is_ready, self.own)):
-            return NOBODY
+            return UNAVAILABLE
         leads = next((pod for pod in self.own if pod.metadata.name == self.leader), None)
         if leads is None or _is_ready(leads) or leads.metadata.deletion_timestamp:
-            return ""  # one that goes gives its Lease to another
+            return ""  # a terminating leader releases its Lease
         return f"{self.leader} {UNREADY}"
 
     def document(self) -> Document:
         return document(self._events, self.policy, self._now, scheduler.__version__)
 
     def imagine(self, objects: Iterable[api.ApiObject]) -> list[Event]:
-        """What would follow if these were in the cluster, too. Raises SettingsError for one that cannot be read."""
+        """The events that would follow if these objects existed. Raises SettingsError for an unreadable object."""
         before, self._events = self._events, []
         for number, own in enumerate(objects):
             meta = own.metadata
@@ -122,7 +122,7 @@ def _is_ready(pod: api.Pod) -> bool:
 
 
 def reading(reach: Reach) -> Reading:
-    """The cluster as it is now, for those who want to add to it. Raises GangwrightError."""
+    """The cluster as it is now. The caller may add objects. Raises GangwrightError."""
     return asyncio.run(_look(reach))
 
 
@@ -135,7 +135,7 @@ async def _look(reach: Reach) -> Reading:
 
 
 async def _leader(client: Client) -> str:
-    """The Pod whose kube-scheduler holds the Lease; empty where that is nobody's, or may not be read."""
+    """The Pod whose kube-scheduler holds the Lease. Empty if it has no holder, or may not be read."""
     try:
         lease = await read_lease(client, LEASE)
     except errors.KubeError:
@@ -144,34 +144,34 @@ async def _leader(client: Client) -> str:
 
 
 async def policy(client: Client, file: Path | None) -> Policy:
-    """The policy of the file, or of the cluster's Gangwright; the defaults where that cannot be read, which is said.
+    """The policy of the file, or of the cluster's Gangwright. If that can't be read, the defaults, with a note.
 
-    The caller's own environment variables change none of them: they are not the service's.
+    The caller's environment variables have no effect: they are not the service's.
     """
     if file is not None:
         return load(file, environ={}, warn=screen.note).policy
     try:
         found = await objects(client, CONFIG_MAPS)
-        why = "there are none"
+        why = "not found"
     except (errors.NotFound, errors.Forbidden, errors.Garbled) as error:
-        found, why = [], str(error.status or "they cannot be read")
+        found, why = [], str(error.status or "unreadable")
     own = [each for each in found if _is_settings(each.metadata.name)]
     if own:
         newest = max(own, key=lambda each: each.metadata.creation_timestamp or "")
         return load(text=newest.data.get("settings.yaml", ""), environ={}, warn=screen.note).policy
     screen.note(
-        f"the cluster's settings of Gangwright are not known ({why}): defaults assumed, see --settings"
+        f"Gangwright's settings in the cluster are unknown ({why}); defaults are assumed. Use --settings to name a file"
     )
     return Policy()
 
 
 def _is_settings(name: str) -> bool:
-    """A changed setting is a ConfigMap of a new name beside the old ones."""
+    """Each change of the settings creates a ConfigMap with a new name beside the old ones."""
     return name == SETTINGS or name.startswith(f"{SETTINGS}-")
 
 
 async def read(client: Client, chosen: Policy, only: frozenset[str] | None = None) -> Reading:
-    """Every object that decides about placement. Raises KubeError when nodes or pods cannot be read.
+    """All objects that affect placement. Raises KubeError if nodes or pods can't be read.
 
     only: names of the kinds that are read; None: all of them.
     """
@@ -187,12 +187,12 @@ async def read(client: Client, chosen: Policy, only: frozenset[str] | None = Non
     for name, changes in every.items():
         found.take(name, changes or ())
     if unread := [name for name, changes in every.items() if changes is None]:
-        screen.note(f"the answer does without what you may not list: {', '.join(unread)}")
+        screen.note(f"the answer ignores kinds that you may not list: {', '.join(unread)}")
     return found
 
 
 async def _listed(client: Client, name: str, resource: ch.Resource[Any]) -> list[ch.Change[Any]] | None:
-    """All of a kind; None where it may not be read, and there is an answer without it."""
+    """All objects of a kind. None if it may not be read and the answer works without it."""
     try:
         return await listed(client, resource)
     except errors.Forbidden:

@@ -1,6 +1,6 @@
-"""`gangwright`: what is common to all commands. One file a family of them; `commands` names them all.
+"""`gangwright`: what all commands have in common. Each family of commands has a module; `commands` lists them.
 
-`kubectl gangwright` is the same program: kubectl finds `kubectl-gangwright` on the path.
+`kubectl gangwright` is the same program: kubectl finds `kubectl-gangwright` on the PATH.
 """
 
 import sys
@@ -15,15 +15,18 @@ from scheduler import errors
 from scheduler.cli.commands import OPERATION, Commands
 
 NEXT: Final = (
-    (errors.Unreachable, "is the cluster up, and is this the right --context? Try: kubectl cluster-info"),
+    (errors.Unreachable, "check that the cluster runs and that --context is right: kubectl cluster-info"),
     (errors.Unauthorized, "authentication failed; log in to the cluster again"),
-    (errors.Conflict, "another manager owns some of these fields; submit --force-conflicts takes them over"),
+    (
+        errors.Conflict,
+        "another manager owns some of these fields; take them over with submit --force-conflicts",
+    ),
     (
         errors.Forbidden,
-        "ask an administrator for this right; see what you may do with: kubectl auth can-i --list",
+        "ask an administrator for this right; list your rights with: kubectl auth can-i --list",
     ),
 )
-"""What to do next, by error; the first that fits counts."""
+"""What to do next, by error. The first match counts."""
 
 _EXITS: Final = "Exit codes: 0 success, 1 negative result (would wait, not found), 2 error."
 
@@ -44,7 +47,7 @@ def _print_version(asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()  # without it typer would take the one command that is registered for the whole program
+@app.callback()  # without it typer would treat the only registered command as the whole program
 def gangwright(
     _version: Annotated[
         bool,
@@ -61,9 +64,9 @@ def version() -> None:
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Run the command that these words are; by default those that it was started with.
+    """Run the command given by these words. Defaults to the program's arguments.
 
-    What went wrong is one line, and what to do about it another; not a traceback.
+    An error is shown as one line and its fix as another, never as a traceback.
     """
     _show_all_characters()
     try:
@@ -78,7 +81,7 @@ def main(words: Sequence[str] | None = None) -> None:
 
 
 def _show_all_characters() -> None:
-    """A character that the terminal does not know is shown as an escape; it would end the command."""
+    """Show a character that the terminal doesn't support as an escape. Otherwise it would end the command."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -91,7 +94,7 @@ def _fail(error: errors.GangwrightError) -> None:
     from scheduler.cli.options import WRONG
     from scheduler.cli.screen import printable
 
-    # A Text, not markup: what a person wrote is shown as written, square brackets included.
+    # A Text, not markup: input is shown as written, square brackets included.
     console = Console(stderr=True, soft_wrap=True)
     console.print(Text.assemble(("gangwright:", "bold red"), f" {printable(str(error))}"))
     advice = next((text for kind, text in NEXT if isinstance(error, kind)), None)

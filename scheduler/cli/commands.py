@@ -1,8 +1,7 @@
-"""The commands as a table; each is loaded when it is used.
+"""The commands as a table. Each command is loaded when it is used.
 
-Why: to name all commands, or to complete a word, takes a tenth of the time that it takes to load what they need (the
-Kubernetes client above all). So one line about each stands here, and a test holds it against what the command says of
-itself.
+Why: listing all commands, or completing a word, takes a tenth of the time that it takes to load their imports (mostly
+the Kubernetes client). So the summary of each command is here, and a test compares it with the command's docstring.
 """
 
 from importlib import import_module
@@ -14,13 +13,13 @@ from typer.core import TyperCommand, TyperGroup
 
 from scheduler.errors import SettingsError
 
-PEOPLE: Final = "For people"
-OPERATION: Final = "To run it"
+PEOPLE: Final = "User commands"
+OPERATION: Final = "Operator commands"
 
 
 class Row(NamedTuple):
-    """A command: its name, the module of this room and the function that it is, its panel, what it does in at most 60
-    characters, and how it is used.
+    """A command: its name, its module in this package, its function, its panel, a summary of at most 60 characters, and
+    examples.
     """
 
     name: str
@@ -51,15 +50,15 @@ TABLE: Final = (
         "gangwright nodes",
         "gangwright nodes -o wide",
     )),
-    Row("shares", "shares_command", "shares", PEOPLE, "Show what each namespace uses, borrows and may use at most.", (
+    Row("shares", "shares_command", "shares", PEOPLE, "Show usage, guarantee and ceiling of each namespace.", (
         "gangwright shares",
         "gangwright shares -o wide",
     )),
-    Row("history", "history_command", "history", PEOPLE, "List gangs that ended: wait, run time and GPU hours.", (
+    Row("history", "history_command", "history", PEOPLE, "List finished gangs: wait, runtime and device hours.", (
         "gangwright history",
         "gangwright history -A --limit 100",
     )),
-    Row("simulate", "simulate", "simulate", PEOPLE, "Check whether a job would start now; change nothing.", (
+    Row("simulate", "simulate", "simulate", PEOPLE, "Check whether a job would start now, without changes.", (
         "gangwright simulate -f job.yaml",
         "gangwright simulate -f - -n team-a -o json < job.yaml",
         "gangwright simulate --snapshot s.json --trace",
@@ -84,11 +83,11 @@ TABLE: Final = (
         "gangwright resize resnet 4",
         "gangwright resize team-a/resnet auto",
     )),
-    Row("drain", "drain_command", "drain", PEOPLE, "Move gangs off a cordoned node, onto seats found first.", (
+    Row("drain", "drain_command", "drain", PEOPLE, "Evict gangs from a cordoned node onto reserved nodes.", (
         "kubectl cordon node-1",
         "gangwright drain node-1 --wait --timeout 30m",
     )),
-    Row("defrag", "defrag", "defrag", PEOPLE, "Show moves that give the first waiting gang its room.", (
+    Row("defrag", "defrag", "defrag", PEOPLE, "Plan moves that let the first waiting gang start.", (
         "gangwright defrag",
         "gangwright defrag --yes",
     )),
@@ -96,7 +95,7 @@ TABLE: Final = (
         "gangwright ui",
         "gangwright ui --no-browser --context prod",
     )),
-    Row("snapshot", "snapshot_command", "snapshot", PEOPLE, "Write the scheduling state as JSON, for simulate.", (
+    Row("snapshot", "snapshot_command", "snapshot", PEOPLE, "Dump the scheduling state as JSON, for simulate.", (
         "gangwright snapshot > s.json",
         "gangwright snapshot --redact > s.json",
     )),
@@ -122,19 +121,19 @@ BEHIND: Final = frozenset([
     "-A", "--all-namespaces", "--context", "--kubeconfig", "-n", "--namespace", "-o", "--offline", "--output", "--server",
     "--settings",
 ])
-"""Options of commands that other programs take before the command, too."""
+"""Options of commands that other programs also accept before the command."""
 # fmt: on
 
 
 class Named(TyperCommand):
-    """A command of which only the name and one line are known yet."""
+    """A command of which only the name and the summary are loaded."""
 
     def __init__(self, row: Row) -> None:
         super().__init__(row.name, help=row.says, rich_help_panel=row.panel)
         self._row = row
 
     def make_context(self, *words: Any, **extra: Any) -> Any:
-        """Whoever has the context has the command itself: its options, its help, its function."""
+        """Load the command itself: its options, its help, its function."""
         return load(self._row).make_context(*words, **extra)
 
 
@@ -148,13 +147,13 @@ def load(row: Row) -> Any:
 
 
 def _flowing(function: Any) -> str:
-    """What it says of itself, a line a paragraph: the terminal has another width than the source."""
+    """The docstring with one line per paragraph, because the width of the terminal differs from the source."""
     paragraphs = (getdoc(function) or "").split("\n\n")
     return "\n\n".join(" ".join(own.split()) for own in paragraphs)
 
 
 class Commands(TyperGroup):
-    """All commands of the table, before those that are registered."""
+    """All commands of the table, before the registered ones."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
@@ -165,9 +164,11 @@ class Commands(TyperGroup):
             self.add_command(command, name)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """The words before the command. Raises SettingsError for an option that the command takes."""
+        """Parse the words before the command. Raises SettingsError for an option of the command."""
         option, _, value = args[0].partition("=") if args else ("", "", "")
         if option in BEHIND and not ctx.resilient_parsing:
             said = value or next(iter(args[1:]), "")
-            raise SettingsError(option, said, f"write it behind the command: gangwright COMMAND {option} …")
+            raise SettingsError(
+                option, said, f"must follow the command. Write: gangwright COMMAND {option} …"
+            )
         return super().parse_args(ctx, args)

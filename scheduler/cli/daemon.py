@@ -1,6 +1,6 @@
-"""`gangwright serve` and `elastic`: programs that run until they are told to stop.
+"""`gangwright serve` and `elastic`: programs that run until they are stopped.
 
-Lives here: their settings and signals, and how they end. Never here: what they do; each is loaded by its own command.
+Lives here: their settings and signals, and how they end. Never here: what they do. Each is loaded by its own command.
 """
 
 import asyncio
@@ -19,14 +19,15 @@ from scheduler.settings import Settings, load
 from scheduler.telemetry import log
 
 SettingsFile: TypeAlias = Annotated[
-    Path | None, typer.Option(help="Settings file; see extender_config/settings.yaml for all of them.")
+    Path | None,
+    typer.Option(help="Settings file. Defaults to no file; extender_config/settings.yaml lists all."),
 ]
 Flags: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
         metavar="NAME=VALUE",
-        help="One setting, e.g. probes.port=0; stronger than file and environment.",
+        help="Setting that overrides file and environment, for example probes.port=0. Repeatable.",
     ),
 ]
 
@@ -36,7 +37,7 @@ _log = structlog.get_logger("serve")
 def serve(settings: SettingsFile = None, set_: Flags = None) -> None:
     """Run the extender: plan gangs and answer kube-scheduler.
 
-    Prints one line of JSON with the addresses of verbs, probes and status once they are open.
+    It prints one line of JSON with the addresses of the extender endpoints, probes and status API when they are open.
     """
     from scheduler.service.run import Source, run
 
@@ -51,8 +52,8 @@ def serve(settings: SettingsFile = None, set_: Flags = None) -> None:
 def elastic(settings: SettingsFile = None, set_: Flags = None) -> None:
     """Run the master of ElasticJobs.
 
-    It creates and removes their workers, decides their sizes, and lets workers meet. Prints one line of JSON with the
-    addresses of rendezvous and probes once it holds the Lease and they are open.
+    It creates and deletes their workers, decides their sizes, and serves the rendezvous of workers. It prints one line
+    of JSON with the addresses of rendezvous and probes when it holds the Lease and they are open.
     """
     from scheduler.elastic.controller.elastic_master import run
 
@@ -66,13 +67,13 @@ def flags_of(pairs: list[str]) -> dict[str, str]:
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals:
-            raise SettingsError("--set", pair, "must be NAME=VALUE, e.g. --set probes.port=0")
+            raise SettingsError("--set", pair, "must be NAME=VALUE, for example --set probes.port=0")
         flags[name] = value
     return flags
 
 
 def settings_of(file: Path | None, flags: Mapping[str, str]) -> Settings:
-    """The settings in force, and the log set up by them; it tells what of them was removed. Raises SettingsError."""
+    """The settings in force. Configures the log and warns of removed settings. Raises SettingsError."""
     told: list[str] = []
     chosen = load(file, flags=flags, warn=told.append)
     log.configure(chosen.log)
@@ -82,12 +83,12 @@ def settings_of(file: Path | None, flags: Mapping[str, str]) -> Settings:
 
 
 def warn_of_removed(message: str) -> None:
-    """A setting that is in force says something that was removed."""
+    """Log a warning about a removed setting."""
     _log.warning("removed setting", message=message)
 
 
 async def until_told(program: Coroutine[Any, Any, None]) -> None:
-    """Run until SIGTERM or SIGINT; what is under way is still answered. An error of a task of it is raised alone."""
+    """Run until SIGTERM or SIGINT. Open requests are still answered. An error of one of its tasks is raised alone."""
     task = asyncio.current_task()
     loop = asyncio.get_running_loop()
     told = False
@@ -109,17 +110,17 @@ async def until_told(program: Coroutine[Any, Any, None]) -> None:
     except ExceptionGroup as group:
         raise first_of(group) from group
     else:
-        _log.info("the lease is lost: ending, to be started afresh")
+        _log.info("the lease is lost; exiting, to be restarted")
 
 
 def listening(places: Mapping[str, str]) -> None:
-    """Say where it listens: one line of JSON to standard output, and one to the log."""
+    """Report the addresses: one line of JSON to standard output, and one to the log."""
     print(json.dumps(places), flush=True)
     _log.info("listening", **places)
 
 
 def _stamp(file: Path) -> object:
-    """A mounted ConfigMap changes by a link that points elsewhere, so what it points to is part of it."""
+    """The version of a file. A mounted ConfigMap changes by a new link, so the link's target is part of it."""
     try:
         found = file.stat()
     except OSError:

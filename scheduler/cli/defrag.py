@@ -1,4 +1,4 @@
-"""`gangwright defrag`: which moves would make room for the first gang that waits; with --yes they are made."""
+"""`gangwright defrag`: moves that let the first waiting gang start. With --yes they are started."""
 
 from typing import Annotated
 
@@ -11,7 +11,9 @@ from scheduler.status.move_schemas import DefragAnswer
 
 
 def defrag(
-    yes: Annotated[bool, typer.Option("--yes", help="Make the moves.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Start the moves. By default they are only shown.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", hidden=True)] = False,  # older scripts pass it
     output: Shown = Form.TABLE,
     kubeconfig: Kubeconfig = "",
@@ -20,15 +22,20 @@ def defrag(
     server: Server = "",
     offline: Offline = False,
 ) -> None:
-    """Show moves that give the first waiting gang its room.
+    """Plan moves that let the first waiting gang start.
 
-    Only gangs move whose owners make lost pods again at no cost, and only onto seats that exist. With --yes the status
-    service evicts their pods, with your rights. It keeps the seats of all of them, and those of the gang that waits.
+    Only gangs whose pods are recreated at no cost are moved, and only to nodes with free capacity. With --yes the
+    status service evicts their pods, with your rights. It reserves the new nodes for them, and the nodes of the waiting
+    gang.
 
-    Ends with 0 when no gang waits for room, or the moves are found. Ends with 1 when no moves help.
+    Exits with 0 if no gang waits for resources or moves were found, and with 1 if no moves help.
     """
     if yes and offline:
-        raise SettingsError("--yes", "--offline", "the status service makes the moves: leave out --offline")
+        raise SettingsError(
+            "--yes",
+            "--offline",
+            "must not be combined: the status service makes the moves. Leave out --offline",
+        )
     reach = Reach(kubeconfig, context, settings, server, offline)
     answer = _worked_out(reach) if reach.is_offline() else _asked(reach, dry_run=dry_run or not yes)
     if not screen.document(answer, output):
@@ -38,7 +45,7 @@ def defrag(
 
 
 def _asked(reach: Reach, *, dry_run: bool) -> DefragAnswer:
-    """What the status service says, and does unless it is a dry run."""
+    """The answer of the status service, which starts the moves unless it is a dry run."""
     from scheduler.cli.status_client import OFFLINE, StatusClient
 
     remote = StatusClient(reach, OFFLINE if dry_run else "")
@@ -49,7 +56,7 @@ def _asked(reach: Reach, *, dry_run: bool) -> DefragAnswer:
 
 
 def _worked_out(reach: Reach) -> DefragAnswer:
-    """What may be read of the cluster says, with the code of the service."""
+    """The answer from what the caller may read of the cluster, computed with the code of the service."""
     from scheduler.cli import cluster_document
     from scheduler.replay.decision_trace import judge
     from scheduler.status import move_views
@@ -61,21 +68,21 @@ def _worked_out(reach: Reach) -> DefragAnswer:
 
 def _show(answer: DefragAnswer) -> None:
     if answer.head is None:
-        screen.note("no gang waits for room")
+        screen.note("no gang waits for resources")
         return
     gang = f"{answer.head.namespace}/{answer.head.gang}"
     if not answer.head.seats:
-        screen.line(f"no moves were found that give {gang} room: {answer.message}")
+        screen.line(f"no moves found that let {gang} start: {answer.message}")
         return
     rows = [(own.namespace, own.gang, own.pod, own.source, own.target) for own in answer.moves]
     screen.table(("NAMESPACE", "GANG", "POD", "FROM", "TO"), rows)
     print()
     then = (
-        f"the moves have begun; {gang} has these seats:"
+        f"the moves have started; these nodes are reserved for {gang}:"
         if answer.started
-        else f"then {gang} would have room:"
+        else f"then {gang} would start on these nodes:"
     )
     screen.line(then)
     screen.table(("POD", "NODE"), answer.head.seats.items())
     if not answer.started:
-        screen.note("nothing is moved; to make these moves: gangwright defrag --yes")
+        screen.note("nothing was moved; to start these moves: gangwright defrag --yes")

@@ -1,4 +1,4 @@
-"""`gangwright drain`: gangs move away from a node, onto seats that were found first."""
+"""`gangwright drain`: move gangs off a node, to nodes that were reserved for them first."""
 
 import time
 from typing import Annotated, Final
@@ -13,34 +13,34 @@ from scheduler.clock import steady
 from scheduler.status.schemas import DrainAnswer, Move
 
 EVERY: Final = 2.0
-"""Seconds between two questions to the service, with --wait."""
+"""Seconds between two requests to the service, with --wait."""
 
 NEXT: Final = (
-    "what moves is gone in a moment: ask again, or with --wait",
-    "what stays needs room elsewhere, or its owner to end it: then ask again",
+    "if pods are still moving, run the command again or use --wait",
+    "if pods can't move, free capacity on other nodes or stop their owner, then run it again",
 )
-HIDDEN: Final = ("what is left on it is in namespaces whose pods you may not list",)
-"""What a person does next, where the node is not empty."""
+HIDDEN: Final = ("the remaining pods are in namespaces whose pods you may not list",)
+"""What to do next if the node is not empty."""
 
 FOR_GOOD: Final = frozenset({400, 401, 403, 404})
-"""Answers of the service that asking again does not change: it may not be done, or there is no such node."""
+"""Answers of the service that a retry does not change: it is not allowed, or the node does not exist."""
 
 
 def drain(
-    node: Annotated[str, typer.Argument(help="The node.")],
+    node: Annotated[str, typer.Argument(help="Name of the node.")],
     wait: Annotated[
-        bool, typer.Option("--wait", help="Ask again until nothing of ours is left on it.")
+        bool, typer.Option("--wait", help="Wait until no pod of Gangwright is left on the node.")
     ] = False,
-    timeout: Annotated[str, typer.Option(help="How long to wait at most, such as 90s or 1h.")] = "10m",
+    timeout: Annotated[str, typer.Option(help="Longest wait, for example 90s or 1h.")] = "10m",
     output: Shown = Form.TABLE,
     kubeconfig: Kubeconfig = "",
     context: Context = "",
     server: Server = "",
 ) -> None:
-    """Move gangs off a cordoned node, onto seats found first.
+    """Evict gangs from a cordoned node onto reserved nodes.
 
-    No gang is taken below its quorum. The status service moves them, with your rights. Ends with 0 when nothing of ours
-    is left on the node, with 1 while something is.
+    No gang is taken below its quorum. The status service moves them, with your rights. Exits with 0 if no pod of
+    Gangwright is left on the node, and with 1 otherwise.
     """
     remote = StatusClient(Reach(kubeconfig, context, server=server), advice="")
     until = steady() + (duration_of("--timeout", timeout) if wait else 0.0)
@@ -56,8 +56,8 @@ def drain(
 
 
 def _again(remote: StatusClient, node: str, until: float) -> DrainAnswer:
-    """The next answer of a service that answered before. One that starts again is waited for: it forgets the seats that
-    it kept, and goes on when it is asked.
+    """The next answer of a service that answered before. If the service restarts, wait for it: it loses its
+    reservations, and continues at the next request.
     """
     told = ""
     while True:
@@ -67,13 +67,13 @@ def _again(remote: StatusClient, node: str, until: float) -> DrainAnswer:
             if not _passes(error) or steady() >= until:
                 raise
             if told != str(error):
-                screen.note(f"asked again: {error}")
+                screen.note(f"retrying: {error}")
             told = str(error)
         _pause(until)
 
 
 def _passes(error: errors.GangwrightError) -> bool:
-    """It may be different a moment later."""
+    """Whether a retry may have another result."""
     if isinstance(error, RefusedError | MissingServiceError):
         return error.status not in FOR_GOOD
     return not isinstance(error, errors.Forbidden | errors.Unauthorized)
@@ -84,9 +84,9 @@ def _pause(until: float) -> None:
 
 
 def _tell(moves: list[Move]) -> None:
-    """What is waited for, beside the answer."""
+    """Report the moves that are still under way."""
     for own in moves:
-        screen.note(f"{own.namespace}/{own.name}, {own.pods} on it: {own.outcome}")
+        screen.note(f"{own.namespace}/{own.name}, {own.pods} on the node: {own.outcome}")
 
 
 def _show(answer: DrainAnswer, output: Form) -> None:
@@ -94,7 +94,7 @@ def _show(answer: DrainAnswer, output: Form) -> None:
         return
     moves = [(own.namespace, own.name, str(own.pods), own.outcome) for own in answer.moves]
     if moves:
-        screen.table(("NAMESPACE", "GANG", "PODS", "WHAT HAPPENS"), moves)
-    screen.line(f"node {answer.node}: {'nothing of ours is left' if answer.done else 'not empty yet'}")
+        screen.table(("NAMESPACE", "GANG", "PODS", "OUTCOME"), moves)
+    screen.line(f"node {answer.node}: {'no pods of Gangwright are left' if answer.done else 'not empty yet'}")
     for step in () if answer.done else NEXT if moves else HIDDEN:
         screen.note(step)

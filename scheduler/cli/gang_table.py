@@ -1,6 +1,6 @@
 """The table of gangs: its columns, and the order of its rows.
 
-Lives here: how a fact of `schemas.GangRow` reads in a cell. Never here: where rows come from, or how a table is drawn.
+Lives here: the cells for a `schemas.GangRow`. Never here: where rows come from, or how a table is drawn.
 """
 
 import re
@@ -27,28 +27,27 @@ COLORS: Final = {
     "suspended": "dim",
     "over": "dim",
 }
-"""By state, beside the word: nothing is told by color alone."""
+"""Colors by state. The state is also a word, so no information is in the color alone."""
 
 GPU: Final = re.compile(r".*/gpu(\..*)?|gpu\.intel\.com/(i915|xe)")
-"""Names of resources that count GPUs: nvidia.com/gpu, nvidia.com/gpu.shared, amd.com/gpu, gpu.intel.com/i915. Memory of GPUs
-has other names.
-"""
+"""Names of resources that count GPUs: nvidia.com/gpu, nvidia.com/gpu.shared, amd.com/gpu, gpu.intel.com/i915. Memory of
+GPUs has other names."""
 
 
 class Order(StrEnum):
-    """What rows are sorted by. Rows that are equal in it, or do not have it, are in the order of their places."""
+    """Sort key of the rows. Rows with an equal key, or without one, keep the order of the queue."""
 
     PLACE = "place"
-    """In the queue; behind the gangs with a place all others, by name."""
+    """Place in the queue. Gangs without a place follow by name."""
     NAME = "name"
     GPUS = "gpus"
-    """The gang that wants most first."""
+    """Requested GPUs, largest first."""
     AGE = "age"
-    """The oldest first."""
+    """Age, oldest first."""
     WAITED = "waited"
-    """The gang that waits longest first."""
+    """Wait, longest first."""
     PRIORITY = "priority"
-    """The highest first."""
+    """Priority, highest first."""
 
 
 def ordered(rows: Iterable[GangRow], by: Order) -> list[GangRow]:
@@ -83,12 +82,12 @@ _KEYS: Final[dict[Order, Callable[[GangRow], Any]]] = {
 
 
 def lasting(rows: Iterable[GangRow]) -> list[GangRow]:
-    """The rows without what changes by time alone."""
+    """The rows without the fields that change with time alone."""
     return [msgspec.structs.replace(row, wait_seconds=None, forecast=None) for row in rows]
 
 
 def grid(rows: Sequence[GangRow], now: float, *, wide: bool, everywhere: bool) -> Table:
-    """The rows as a table. everywhere: their namespaces are shown."""
+    """The rows as a table. everywhere: with their namespaces."""
     head = [
         "PLACE",
         *(["NAMESPACE"] if everywhere else []),
@@ -116,14 +115,14 @@ def _cells(row: GangRow, now: float, *, wide: bool, everywhere: bool) -> list[st
 
 
 def gpus(row: GangRow) -> tuple[int, int]:
-    """How many GPUs the gang has and wants; of a gang without GPUs all its devices."""
+    """GPUs that the gang holds and requests. For a gang without GPUs, all its devices."""
     wanted = row.devices_wanted
     names = [name for name in wanted if GPU.fullmatch(name)] or list(wanted)
     return sum(row.devices_held.get(name, 0) for name in names), sum(wanted[name] for name in names)
 
 
 def _count(row: GangRow) -> str:
-    """Bound of quorum, and how many members there are beyond it."""
+    """Bound members of the quorum, and members beyond the quorum."""
     needed = row.members.needed
     if needed is None:
         return f"{row.members.present}/?"
@@ -132,7 +131,7 @@ def _count(row: GangRow) -> str:
 
 
 def starts(forecast: Forecast | None, now: float) -> str:
-    """When, from now on, with the bounds that hold in four of five cases."""
+    """Time until the start, with the bounds that hold in four of five cases."""
     if forecast is None:
         return "-"
     middle, low, high = (max(0.0, time - now) for time in (forecast.middle, forecast.low, forecast.high))

@@ -1,7 +1,7 @@
-"""The pods of some gangs as they are now, by one list of each namespace and a watch of it.
+"""The pods of some gangs as they are now, by one list and a watch per namespace.
 
-Lives here: which pods are of the gangs, and when there is something new to see. Never here: what becomes of it. Where pods
-may be listed and not watched, they are listed again every `RELIST` seconds.
+Lives here: which pods belong to the gangs, and notification of changes. Never here: what callers do with them. If pods
+may be listed but not watched, they are listed again every `RELIST` seconds.
 """
 
 import asyncio
@@ -23,41 +23,41 @@ from scheduler.objects import api
 from scheduler.objects.gangs import read
 
 RELIST: Final = 5.0
-"""Seconds between two lists where a watch is refused: ten such commands cost the API server two lists a second."""
+"""Seconds between two lists if a watch is rejected: ten such commands cost the API server two lists per second."""
 
 TOGETHER: Final = 0.2
-"""Seconds after a change in which more may come, to be seen together: a gang's pods start in bursts."""
+"""Seconds to collect more changes after the first one: a gang's pods start in bursts."""
 
 BUSY: Final = (errors.TooManyRequests, errors.ServerError)
-"""Faults of a first list after which it is tried again."""
+"""Errors of the first list that are retried."""
 
 
 def pods_in(namespace: str) -> ch.Resource[api.Pod]:
-    """All pods of a namespace."""
+    """The pods of a namespace."""
     return ch.Resource(f"/api/v1/namespaces/{namespace}/pods", api.Pod)
 
 
 def is_member(pod: api.Pod, gangs: Collection[GangKey]) -> bool:
-    """It is of one of these gangs, in whichever format it says so."""
+    """Whether the pod is a member of one of these gangs, in any supported format."""
     meta = pod.metadata
     said = read(meta.namespace, meta.labels or {}, meta.annotations or {}, DEFAULT_LEVELS).membership
     return said is not None and said.gang in gangs
 
 
 def is_of(pod: api.Pod, gangs: Collection[GangKey]) -> bool:
-    """It is a member of one of these gangs, or has the name of one: a pod without a gang goes by its own."""
+    """Whether the pod is a member of one of these gangs, or has the name of one (a pod without a gang)."""
     return GangKey(pod.metadata.namespace, pod.metadata.name) in gangs or is_member(pod, gangs)
 
 
 class GangWatch:
-    """Follows the pods of these gangs; use it as an async context manager, which begins once all were listed."""
+    """Follows the pods of these gangs. Use it as an async context manager, which starts when all pods were listed."""
 
     def __init__(self, client: Client, gangs: Collection[GangKey]) -> None:
         self._client = client
         self._gangs = frozenset(gangs)
         self._seen: dict[ch.Key, ch.Seen[api.Pod]] = {}
         self._listed: set[str] = set()
-        """Namespaces of which everything was seen once."""
+        """Namespaces whose pods were all listed once."""
         self._tasks: list[asyncio.Task[None]] = []
         self._news = asyncio.Event()
         self._fault: errors.KubeError | None = None
@@ -69,7 +69,7 @@ class GangWatch:
 
     @property
     def pods(self) -> list[api.Pod]:
-        """The same without their keys."""
+        """The same pods without their keys."""
         return [own.object for own in self.seen]
 
     async def __aenter__(self) -> Self:
@@ -95,9 +95,9 @@ class GangWatch:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def changed(self, within: float | None) -> None:
-        """Return when something has happened since the last call, at the latest after so many seconds; None: no limit.
+        """Return after a change since the last call, or after so many seconds. None: no limit.
 
-        Raises KubeError where the pods may not be listed, or could not be when that was asked first.
+        Raises KubeError if the pods may not be listed, or if the first list failed.
         """
         with suppress(TimeoutError):
             async with asyncio.timeout(within):
@@ -138,7 +138,7 @@ class GangWatch:
             self._news.set()
 
     async def _rest(self, namespace: str, reflector: Reflector[api.Pod], delay: float) -> None:
-        """Wait after a fault. One that a person must mend is told, unless a list is still allowed."""
+        """Wait after an error. An error that only the user can fix is reported, unless a list is still allowed."""
         fault = reflector.fault
         if namespace not in self._listed:
             if fault is not None and not (isinstance(fault, BUSY) and reflector.restarts.total() < TRIES):

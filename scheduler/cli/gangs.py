@@ -1,6 +1,6 @@
-"""`gangwright list`, `queue` and `explain`: where gangs stand, and why.
+"""`gangwright list`, `queue` and `explain`: the state of gangs, and its reasons.
 
-The status service answers, or with --offline this program, from what its caller may read.
+The status service answers. With --offline this program does, from what its caller may read.
 """
 
 import asyncio
@@ -45,16 +45,16 @@ if TYPE_CHECKING:
     from scheduler.elastic.job.status import Status
 
 IGNORED_FIELD: Final = "IgnoredField"
-"""The reason of a notice that tells what will not work as asked, such as a quorum beyond a ResourceQuota."""
+"""The reason of a notice about something without effect, for example a quorum beyond a ResourceQuota."""
 
 PATIENCE: Final = 10.0
-"""Seconds after which a gang that finds room at once should have been given it: the service plans within one."""
+"""Seconds after which a gang that could start at once should have started: the service plans within one second."""
 
 PREEMPTS: Final = {"waiting": "would preempt", "freeing": "is preempting"}
-"""What a gang does with its victims, by its state; in any later one it has preempted them."""
+"""What a gang does with its victims, by its state. In any later state it has preempted them."""
 
 _WHY_NOT: Final = (
-    "does Gangwright run, and may it write? See its events with kubectl describe pod, "
+    "is Gangwright running, and does it have write access? See the events with kubectl describe pod, "
     "and: kubectl -n gangwright-system get pods"
 )
 
@@ -64,8 +64,8 @@ Labels: TypeAlias = Annotated[
     typer.Option(
         "--selector",
         "-l",
-        help="Only gangs whose first pod has these labels: KEY, !KEY, KEY=VALUE or KEY!=VALUE, joined by commas. "
-        "Only the status service knows them.",
+        help="Label selector for the first pod of gangs: KEY, !KEY, KEY=VALUE or KEY!=VALUE, joined by commas. "
+        "Not supported with --offline.",
     ),
 ]
 
@@ -77,15 +77,15 @@ def list_(
     pending: Annotated[
         bool,
         typer.Option(
-            "--pending", help="Only gangs that wait, in queue order; last those that cannot be placed."
+            "--pending", help="Only pending gangs, in queue order. Gangs that can't be placed come last."
         ),
     ] = False,
     sort: Annotated[
-        Order, typer.Option("--sort", help="What to sort by. Of numbers and times the largest come first.")
+        Order, typer.Option("--sort", help="Sort key. The largest numbers and times come first.")
     ] = Order.PLACE,
     watch: Annotated[
         bool,
-        typer.Option("--watch", "-w", help="Ask the status service again every 2 seconds, until Ctrl-C."),
+        typer.Option("--watch", "-w", help="Refresh every 2 seconds until Ctrl-C."),
     ] = False,
     output: Shown = Form.TABLE,
     kubeconfig: Kubeconfig = "",
@@ -96,16 +96,16 @@ def list_(
 ) -> None:
     """List gangs: place, state, GPUs, wait and expected start.
 
-    GPUS is held/wanted; of a gang without GPUs all its devices count. MEMBERS is bound/required, and +N members beyond
-    the quorum. `-o wide` adds owner, priority and message. A gang has the labels of its first pod; gangs without pods,
-    and gangs whose names you may not read, have none.
+    GPUS is held/requested. For a gang without GPUs all its devices count. MEMBERS is bound/required, and +N members
+    beyond the quorum. `-o wide` adds owner, priority and message. A gang has the labels of its first pod. Gangs without
+    pods, and gangs whose names you may not read, have no labels.
     """
     if watch and output in {Form.JSON, Form.YAML}:
-        raise SettingsError("--watch", output.value, "only tables are watched: leave -o or --watch out")
+        raise SettingsError("--watch", output.value, "supports only tables. Leave out -o or --watch")
     terms = "".join(selector.split())
     if terms and not re.fullmatch(names.LABEL_SELECTOR, terms):
         raise SettingsError(
-            "--selector", selector, "write KEY, !KEY, KEY=VALUE or KEY!=VALUE, joined by commas"
+            "--selector", selector, "must be KEY, !KEY, KEY=VALUE or KEY!=VALUE, joined by commas"
         )
     reach = Reach(kubeconfig, context, settings, server, offline)
     within = scope(reach, namespace, everywhere=everywhere)
@@ -127,12 +127,12 @@ def list_(
     _warn(answers)
     if any(row.state == "suspended" for row in rows):
         screen.note(
-            "a gang that is suspended has no pods; where Gangwright does not resume it (-o wide says so), "
-            "to go on: gangwright resume NAMESPACE/GANG"
+            "suspended gangs have no pods. Gangwright resumes those that it preempted (see -o wide); for others, use: "
+            "gangwright resume NAMESPACE/GANG"
         )
     if not rows:
         kind = "pending gangs" if pending else "gangs"
-        screen.note(f"no {kind} in {f'namespace {within}; -A shows all' if within else 'this cluster'}")
+        screen.note(f"no {kind} in {f'namespace {within}; use -A for all' if within else 'this cluster'}")
 
 
 def _follow(
@@ -146,8 +146,9 @@ def _follow(
     from scheduler.cli.status_client import StatusClient  # late: help comes without the Kubernetes client
 
     if not isinstance(answers, StatusClient):
-        remedy = "only the status service is asked again and again: let it answer, or leave --watch out"
-        raise SettingsError("--watch", "offline", remedy)
+        raise SettingsError(
+            "--watch", "offline", "requires the status service. Leave out --watch or --offline"
+        )
     told = ""
 
     def look() -> tuple[Table, object]:
@@ -199,8 +200,8 @@ def explain(
 ) -> None:
     """Explain why a gang waits, and what would let it start.
 
-    It shows what the gang lacks, which pods it would preempt, and where its members are. Ends with 1 when there is no
-    such gang.
+    It shows missing resources, the pods that the gang would preempt, and the nodes of its members. Exits with 1 if the
+    gang is not found.
     """
     reach = Reach(kubeconfig, context, settings, server, offline)
     inside, name = split(gang, namespace, reach)
@@ -215,11 +216,11 @@ def explain(
     elastic = _elastic(reach, inside, owner) if kind == "ElasticJob" else None
     tell(found, answers.now, answers.seats(inside, name), elastic)
     if not _warn(answers) and offline and _is_overdue(found.gang):
-        screen.note(f"there is room, and nothing happened for {span(found.gang.wait_seconds)}: {_WHY_NOT}")
+        screen.note(f"the gang could start, but has not for {span(found.gang.wait_seconds)}: {_WHY_NOT}")
 
 
 def source(reach: Reach) -> "OfflineAnswers | StatusClient":
-    """What answers: the service, which is asked when something is, or the cluster, which is read at once.
+    """The source of answers: the service, which is called when needed, or the cluster, which is read at once.
 
     Raises SettingsError for options that contradict each other.
     """
@@ -235,15 +236,15 @@ def source(reach: Reach) -> "OfflineAnswers | StatusClient":
 
 
 def _warn(answers: "OfflineAnswers | StatusClient") -> bool:
-    """Say what limits the answer; whether nothing comes of what is shown, as no replica acts."""
+    """Report what limits the answer. Returns whether no replica is active."""
     for text in answers.notes():
         screen.note(text)
     return bool(answers.away())
 
 
 def _none(answers: "OfflineAnswers | StatusClient", reach: Reach, inside: str, name: str) -> None:
-    """No such gang: perhaps it has no pods while it is suspended."""
-    said = f"no gang {name} in namespace {inside}"
+    """Report that the gang is not found, or that it has no pods because it is suspended."""
+    said = f"gang {name} not found in namespace {inside}"
     for text in _elastic_words(_elastic(reach, inside, name), answers.now):
         screen.note(text)
     rows = answers.gangs(inside)
@@ -254,22 +255,22 @@ def _none(answers: "OfflineAnswers | StatusClient", reach: Reach, inside: str, n
     whole = [row.name for row in rows if row.name and not row.alone and name.startswith(f"{row.name}-")]
     if whole:
         gang = max(whole, key=len)
-        screen.note(f"{said}; a pod of a gang? Then: gangwright explain {inside}/{gang}")
+        screen.note(f"{said}; if it is a pod of a gang, use: gangwright explain {inside}/{gang}")
         return
     from scheduler.cli.jobs import sleeping  # late: help comes without the Kubernetes client
 
     if asleep := asyncio.run(sleeping(reach, inside, name)):
         screen.note(
-            f"{asleep[0]} is suspended, so it has no pods; to go on: gangwright resume {inside}/{name}"
+            f"{asleep[0]} is suspended, so it has no pods; to resume it: gangwright resume {inside}/{name}"
         )
         return
-    screen.note(f"{said}; `gangwright list -A` names all")
+    screen.note(f"{said}; for all gangs, use: gangwright list -A")
 
 
 def _elastic(reach: Reach, namespace: str, name: str) -> "Status | None":
-    """The status of the ElasticJob of this name, which tells why a worker was lost: nodes and pods alone do not.
+    """The status of the ElasticJob of this name. Only it tells why a worker was lost.
 
-    Read with the caller's own rights, as the status service does not know it. None where there is none that can be read.
+    It is read with the caller's own rights because the status service doesn't know it. None if it can't be read.
     """
     from scheduler.kube.credentials import find_access  # late: a list comes without them
     from scheduler.kube.http_connection import HttpConnection, api_server
@@ -295,27 +296,27 @@ def _elastic(reach: Reach, namespace: str, name: str) -> "Status | None":
 
 
 def _elastic_words(own: "Status | None", now: float) -> Iterator[str]:
-    """How an elastic job is, and what failed on which node."""
+    """The phase of an elastic job, and the failures by node."""
     if own is None:
         return
     yield f"elastic job: {own.phase}: {own.reason or '-'}"
     for bar in own.barred:
-        avoided = f", avoided until {_clock(bar.until)}" if bar.until > now else ""
+        avoided = f", excluded until {_clock(bar.until)}" if bar.until > now else ""
         yield f"node {bar.node} failed {bar.failures}×{avoided}: {bar.why}"
 
 
 def _is_overdue(row: GangRow) -> bool:
-    """This program finds room for the gang at once, and the service has not used it."""
+    """Whether the gang could start at once by this program's plan, but the service has not started it."""
     from scheduler.cli.offline_answers import AT_ONCE  # late: help comes without numpy
 
     return row.state == "waiting" and AT_ONCE in (row.message or "") and (row.wait_seconds or 0.0) > PATIENCE
 
 
 def tell(found: GangDetail, now: float, seats: dict[str, str], own: "Status | None" = None) -> None:
-    """All about one gang, for reading. own: the status of the ElasticJob that it is."""
+    """Show one gang as text. own: the status of its ElasticJob."""
     row = found.gang
     screen.line(
-        f"{row.namespace}/{row.name} is {row.state}: {row.reason or 'not judged'}",
+        f"{row.namespace}/{row.name} is {row.state}: {row.reason or 'not evaluated'}",
         gang_table.COLORS.get(row.state, ""),
     )
     if row.message:
@@ -339,8 +340,10 @@ def tell(found: GangDetail, now: float, seats: dict[str, str], own: "Status | No
         screen.line(f"{said} {near.best} of {near.needed} × {near.demand}")
     if found.behind is not None:
         start = found.behind.start - now
-        when = f"it starts in about {span(start)}" if start > 0 else "it starts when its victims have left"
-        screen.line(f"  room is kept for: {screen.gang_name(found.behind)}, ahead of this gang; {when}")
+        when = (
+            f"it starts in about {span(start)}" if start > 0 else "it starts when its victims have terminated"
+        )
+        screen.line(f"  reserved for: {screen.gang_name(found.behind)}, ahead of this gang; {when}")
     for notice in (own for own in found.notices if own.reason == IGNORED_FIELD):
         screen.line(f"  warning: {notice.message}")
     if found.refusal is not None:
@@ -372,14 +375,14 @@ def _facts(found: GangDetail, now: float) -> Iterator[tuple[str, str]]:
     if wishes.expected_runtime is not None:
         yield "expected to run", span(wishes.expected_runtime)
     if wishes.max_runtime is not None:
-        left = f", ended in {span(max(0.0, found.ends_by - now))}" if found.ends_by is not None else ""
-        yield "may run", f"{span(wishes.max_runtime)} at most{left}"
+        left = f", reached in {span(max(0.0, found.ends_by - now))}" if found.ends_by is not None else ""
+        yield "max runtime", f"{span(wishes.max_runtime)}{left}"
     if found.deadline is not None:
         yield "must be bound", f"within {span(found.deadline - now)}"
     if found.not_before is not None:
-        yield "backs off", f"for {span(found.not_before - now)} (try {found.tries})"
+        yield "backing off", f"for {span(found.not_before - now)} (try {found.tries})"
     for bar in found.barred:
-        yield "barred node", f"{bar.node}, until {_clock(bar.until)}"
+        yield "excluded node", f"{bar.node}, until {_clock(bar.until)}"
 
 
 def _clock(time: float) -> str:
@@ -387,7 +390,7 @@ def _clock(time: float) -> str:
 
 
 def _member(own: MemberRow, seats: dict[str, str], said: str) -> list[str]:
-    """said: what the elastic master says of it."""
-    seat = own.node or (f"{seats[own.name]} (would be)" if own.name in seats else "-")
+    """The row of one member. said: the elastic master's message about it."""
+    seat = own.node or (f"{seats[own.name]} (planned)" if own.name in seats else "-")
     notes = [*(["surplus"] if own.surplus else []), *filter(None, (own.reason, said))]
     return [own.name, own.state, own.phase, seat, own.role or "-", ", ".join(notes) or "-"]

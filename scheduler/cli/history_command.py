@@ -1,4 +1,4 @@
-"""`gangwright history`: gangs that ended."""
+"""`gangwright history`: gangs that have finished."""
 
 from datetime import UTC, datetime
 from typing import Annotated
@@ -23,14 +23,14 @@ from scheduler.cli.options import (
 from scheduler.cli.screen import span
 from scheduler.status.accounting import HistoryRow
 
-HEAD = ("GANG", "OWNER", "WAITED", "RAN", "HOURS", "HOW IT ENDED", "ENDED")
+HEAD = ("GANG", "OWNER", "WAITED", "RAN", "HOURS", "OUTCOME", "ENDED")
 
 
 def history(
     namespace: Namespace = "",
     everywhere: Everywhere = False,
     limit: Annotated[
-        int, typer.Option("--limit", min=1, max=1000, help="How many to show, the last that ended first.")
+        int, typer.Option("--limit", min=1, max=1000, help="Number of gangs to show, latest first.")
     ] = 20,
     output: Shown = Form.TABLE,
     kubeconfig: Kubeconfig = "",
@@ -39,11 +39,11 @@ def history(
     server: Server = "",
     offline: Offline = False,
 ) -> None:
-    """List gangs that ended: wait, run time and GPU hours.
+    """List finished gangs: wait, runtime and device hours.
 
-    WAITED is the time from the first pod to the bind of the quorum, RAN from there to the end. HOURS are those of each
-    device, over all pods; of pods without a device, of cores. The status service remembers them in memory: a restart,
-    or another replica that takes over, begins again.
+    WAITED is the time from the first pod to the bind of the quorum, RAN the time from there to the end. HOURS are
+    device hours over all pods, or core hours for pods without devices. The status service keeps the history in memory,
+    so it starts empty after a restart or a takeover by another replica.
     """
     reach = Reach(kubeconfig, context, settings, server, offline)
     within = scope(reach, namespace, everywhere=everywhere)
@@ -55,7 +55,7 @@ def history(
     screen.table(head, (_cells(own, everywhere=everywhere) for own in found.gangs))
     if found.since is not None:
         screen.note(
-            f"what ended since {_clock(found.since)}; kept in the service's memory, and lost when it restarts"
+            f"shows gangs that finished since {_clock(found.since)}; the history is lost when the service restarts"
         )
     for text in answers.notes():
         screen.note(text)
@@ -72,7 +72,7 @@ def _how(own: HistoryRow) -> str:
     if own.preempted is None:
         return own.outcome
     winner = own.preempted
-    name = f"{winner.namespace}/{winner.gang}" if winner.gang else "a gang of another namespace"
+    name = f"{winner.namespace}/{winner.gang}" if winner.gang else "a gang in another namespace"
     return f"{own.outcome} by {name}"
 
 

@@ -1,7 +1,7 @@
-"""`gangwright suspend`, `resume` and `resize`: the makers of a gang's pods, changed with the caller's own rights.
+"""`gangwright suspend`, `resume` and `resize`: change the owners of a gang's pods with the caller's own rights.
 
-Lives here: which Jobs, JobSets and ElasticJobs make the pods of a gang, which of them are suspended, and the number of
-workers of an elastic job. Never here: a pod.
+Lives here: which Jobs, JobSets and ElasticJobs create the pods of a gang, which of them are suspended, and the number
+of workers of an elastic job. Never here: a pod.
 """
 
 import asyncio
@@ -29,15 +29,15 @@ KINDS: Final = {
     "JobSet": "/apis/jobset.x-k8s.io/v1alpha2/namespaces/{}/jobsets",
     labels.ELASTIC_KIND: f"/apis/{labels.OURS}v1alpha1/namespaces/{{}}/elasticjobs",
 }
-"""What can be suspended, and where it is. A Job that a JobSet owns is the JobSet's business."""
+"""Kinds that can be suspended, and their paths. A Job that a JobSet owns is left to the JobSet."""
 
 ElasticJobName: TypeAlias = Annotated[
     str,
-    typer.Argument(metavar="[NAMESPACE/]JOB", help="The ElasticJob.", autocompletion=known("gangs")),
+    typer.Argument(metavar="[NAMESPACE/]JOB", help="Name of the ElasticJob.", autocompletion=known("gangs")),
 ]
 AUTO: Final = "auto"
 MOST: Final = 10_000
-"""Workers of one job; the bound of `spec.workers`."""
+"""Largest number of workers of a job; the bound of `spec.workers`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Maker:
     name: str
     suspended: bool
     paused: bool
-    """It was Gangwright that suspended it, which will resume it."""
+    """Whether Gangwright suspended it, and will resume it."""
 
 
 def suspend(
@@ -57,10 +57,10 @@ def suspend(
 ) -> None:
     """Suspend the Jobs, JobSets and ElasticJobs of a gang.
 
-    Its pods are deleted, and their resources are free for others. An ElasticJob saves a checkpoint first, where its
-    spec says one. A Job that Gangwright has suspended so that another gang had room stays suspended from now on.
+    Its pods are deleted, and their resources become free. An ElasticJob first saves a checkpoint if its spec has one. A
+    Job that Gangwright had suspended for another gang now stays suspended.
 
-    Ends with 1 when the gang has none, which cannot be suspended then.
+    Exits with 1 if the gang has none of these, because nothing else can be suspended.
     """
     _set(gang, namespace, Reach(kubeconfig, context), suspended=True)
 
@@ -70,7 +70,7 @@ def resume(
 ) -> None:
     """Resume the Jobs, JobSets and ElasticJobs of a gang.
 
-    Its pods are recreated, and wait in the queue like all others.
+    Its pods are recreated, and wait in the queue again.
     """
     _set(gang, namespace, Reach(kubeconfig, context), suspended=False)
 
@@ -83,8 +83,8 @@ async def _all(reach: Reach, namespace: str, gang: str, *, suspended: bool) -> i
     async with await reach.client() as client:
         found = await makers(client, namespace, gang)
         if not found:
-            said = f"no Job, JobSet or ElasticJob of a gang {gang} in namespace {namespace}"
-            screen.note(f"{said}; nothing else can be {'suspended' if suspended else 'resumed'}")
+            said = f"no Job, JobSet or ElasticJob of gang {gang} found in namespace {namespace}"
+            screen.note(f"{said}; other kinds can't be {'suspended' if suspended else 'resumed'}")
             return NO
         for own in found:
             screen.line(f"{own.kind.lower()}/{own.name} {await _set_one(client, own, suspended=suspended)}")
@@ -92,20 +92,20 @@ async def _all(reach: Reach, namespace: str, gang: str, *, suspended: bool) -> i
 
 
 async def _set_one(client: Client, own: Maker, *, suspended: bool) -> str:
-    """What was done, in words."""
+    """Change one owner, and return the result as text."""
     word = "suspended" if suspended else "resumed"
     ours = suspended and own.paused
     if own.suspended == suspended and not ours:
-        return f"{word} before"
+        return f"already {word}"
     change: dict[str, Any] = {"spec": {"suspend": suspended}}
     if own.kind == "Job":  # Gangwright may be about to suspend it too, and would resume it
         change["metadata"] = {"annotations": {labels.STAYS: "true" if suspended else None}}
     await _patched(client, own.path, "suspend", change)
-    return f"{word}; Gangwright had suspended it, and leaves it so now" if ours else word
+    return f"{word} (was already suspended by Gangwright; won't be resumed automatically)" if ours else word
 
 
 async def sleeping(reach: Reach, namespace: str, gang: str) -> list[str]:
-    """Suspended Jobs, JobSets and ElasticJobs of the gang, as KIND/NAME; none where they may not be looked at."""
+    """Suspended Jobs, JobSets and ElasticJobs of the gang, as KIND/NAME. Empty if they may not be listed."""
     async with await reach.client() as client:
         try:
             found = await makers(client, namespace, gang)
@@ -115,9 +115,9 @@ async def sleeping(reach: Reach, namespace: str, gang: str) -> list[str]:
 
 
 async def paused(client: Client, namespace: str = "") -> list[str]:
-    """Jobs, as NAMESPACE/NAME, that Gangwright suspended so that others had room, and has not resumed yet.
+    """Jobs, as NAMESPACE/NAME, that Gangwright suspended for other gangs, and has not resumed yet.
 
-    namespace: that one alone; "" for all of them. Raises a KubeError when they cannot be listed.
+    namespace: only that one; "" for all of them. Raises a KubeError if they can't be listed.
     """
     path = KINDS["Job"].format(namespace) if namespace else "/apis/batch/v1/jobs"
     return sorted(
@@ -128,10 +128,10 @@ async def paused(client: Client, namespace: str = "") -> list[str]:
 
 
 async def makers(client: Client, namespace: str, gang: str) -> list[Maker]:
-    """Who makes the pods of this gang; where nobody's pods name it, the Job, JobSet or ElasticJob of that name.
+    """The owners of the pods of this gang. If no pods name it, the Job, JobSet or ElasticJob of that name.
 
-    Kinds that may not be listed count for none, for the API server also forbids those that it does not have; unless
-    nobody is found without them.
+    Kinds that may not be listed are ignored, because the API server also forbids kinds that it doesn't have. Raises
+    Forbidden if nothing is found without them.
     """
     every: list[tuple[str, str, dict[str, Any]]] = []
     forbidden: list[Forbidden] = []
@@ -153,13 +153,13 @@ async def _listed(client: Client, path: str) -> list[dict[str, Any]]:
 
 
 def _gangs(kind: str, thing: dict[str, Any], namespace: str) -> Iterator[str]:
-    """The gangs that its pods would be of. Those of an ElasticJob are a gang of its own name."""
+    """The gangs of its pods. The pods of an ElasticJob are a gang of the same name."""
     if kind == labels.ELASTIC_KIND:
         yield str(thing["metadata"]["name"])
         return
     try:
         made = manifest_pods.templates({**thing, "kind": kind}, namespace)
-    except SettingsError:  # not one that could ever make pods
+    except SettingsError:  # it can never create pods
         return
     for own in made:
         meta = own.pod.get("metadata") or {}
@@ -171,7 +171,7 @@ def _gangs(kind: str, thing: dict[str, Any], namespace: str) -> Iterator[str]:
 
 
 def _is_owned(thing: dict[str, Any]) -> bool:
-    """A controller that can be suspended itself would undo what was done to the Job."""
+    """Whether the Job has a controller that can be suspended itself, and would undo a change of the Job."""
     return any(
         own.get("controller") and own.get("kind") in KINDS
         for own in thing["metadata"].get("ownerReferences") or ()
@@ -188,7 +188,7 @@ def _maker(kind: str, path: str, thing: dict[str, Any]) -> Maker:
 def resize(
     job: ElasticJobName,
     workers: Annotated[
-        str, typer.Argument(metavar="N|auto", help="How many workers; auto: the job's own policy decides.")
+        str, typer.Argument(metavar="N|auto", help="Number of workers, or auto for the job's own policy.")
     ],
     namespace: Namespace = "",
     kubeconfig: Kubeconfig = "",
@@ -196,8 +196,8 @@ def resize(
 ) -> None:
     """Set the number of workers of an ElasticJob.
 
-    The job's own bounds count, and it goes on training meanwhile. `auto` lets its policy decide again. Ends with 1 when
-    there is no such ElasticJob.
+    The job's own bounds apply, and it keeps training meanwhile. `auto` lets its policy decide again. Exits with 1 if
+    the ElasticJob is not found.
     """
     wanted, reach = _count(workers), Reach(kubeconfig, context)
     raise typer.Exit(asyncio.run(_resize(reach, *split(job, namespace, reach), wanted)))
@@ -208,7 +208,7 @@ def _count(said: str) -> int | None:
     if said == AUTO:
         return None
     if not said.isdecimal() or int(said) > MOST:
-        raise SettingsError("workers", said, f"write a whole number up to {MOST}, or {AUTO}")
+        raise SettingsError("workers", said, f"must be a whole number up to {MOST}, or {AUTO}")
     return int(said)
 
 
@@ -218,7 +218,7 @@ async def _resize(reach: Reach, namespace: str, name: str, wanted: int | None) -
             change = {"spec": {"workers": wanted}}
             answer = await _patched(client, inside(JOBS, namespace, name), "resize", change)
         except NotFound:
-            screen.note(f"no ElasticJob {name} in namespace {namespace}")
+            screen.note(f"ElasticJob {name} not found in namespace {namespace}")
             return NO
     screen.line(f"elasticjob/{name} {_told(msgspec.json.decode(answer), wanted)}")
     return 0
@@ -231,12 +231,12 @@ async def _patched(client: Client, path: str, command: str, change: Mapping[str,
 
 
 def _told(job: dict[str, Any], wanted: int | None) -> str:
-    """What follows, in words; the job's bounds count."""
+    """The result as text, with the job's bounds."""
     spec, status = job.get("spec") or {}, job.get("status") or {}
     now = status.get("workers", 0)
     if wanted is None:
-        return f"is sized by its policy, {policy_of(spec)}; {now} workers now"
+        return f"is sized by its policy {policy_of(spec)}; {now} workers now"
     low, high = spec.get("minWorkers", 1), spec.get("maxWorkers", MOST)
     goal = max(low, min(high, wanted))
-    bounds = "" if goal == wanted else f" (asked for {wanted}; {low} to {high} are allowed)"
-    return f"goes to {goal} workers{bounds}; {now} now"
+    bounds = "" if goal == wanted else f" (requested {wanted}; {low} to {high} are allowed)"
+    return f"resizes to {goal} workers{bounds}; {now} now"

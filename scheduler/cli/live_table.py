@@ -1,6 +1,6 @@
-"""A table that is asked for every two seconds: drawn in place on a terminal, else printed when it has changed.
+"""A table that refreshes every two seconds: redrawn in place on a terminal, otherwise printed when it changes.
 
-Lives here: the pace, and what follows an error. Never here: what the table shows, or where it comes from.
+Lives here: the interval, and the handling of errors. Never here: what the table shows, or where it comes from.
 """
 
 import time
@@ -15,14 +15,14 @@ from scheduler.cli import screen
 from scheduler.errors import GangwrightError
 
 EVERY: Final = 2.0
-"""Seconds between two questions."""
+"""Seconds between two requests."""
 
 
 def follow(look: Callable[[], tuple[Table, object]]) -> None:
-    """Show what `look` finds until the person interrupts it.
+    """Show the result of `look` until the user interrupts it.
 
-    look: the table, and what differs when the table has changed. Raises GangwrightError when the first look does. A
-    later error is noted once, and the question is asked again.
+    look: returns the table, and a value that differs when the table has changed. Raises GangwrightError if the first
+    call does. A later error is reported once, and the call is repeated.
     """
     console, failed = screen.console(), ""
     before: object = None
@@ -35,7 +35,7 @@ def follow(look: Callable[[], tuple[Table, object]]) -> None:
                 if before is None:
                     raise
                 if failed != str(error):
-                    screen.note(f"no answer, asking again: {error}")
+                    screen.note(f"no answer, retrying: {error}")
                 failed = str(error)
             else:
                 if live is not None:

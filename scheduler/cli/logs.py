@@ -1,11 +1,11 @@
-"""`gangwright logs`: what all members of a gang write, in one stream, each line with its worker's name.
+"""`gangwright logs`: the logs of all members of a gang in one stream, each line with its worker's name.
 
-Lives here: a task for every member, one line at a time, and how far each log was read. Never here: what is said. With -f
-members that come later are followed, too, a stream that ends before its container is opened again, and the command ends
-when all have ended; with an ElasticJob, when that is over.
+Lives here: a task per member, one line at a time, and how far each log was read. Never here: the content. With -f,
+later members are followed too, and a stream that ends before its container is reopened. The command ends when all
+members have finished, or the ElasticJob has.
 
-The API server passes on whole seconds of `sinceTime`, so a stream that is opened again begins with lines of the last
-second. The time that kubelet puts before each line, and the lines that were shown, tell which to leave out.
+`sinceTime` has a resolution of one second, so a reopened stream starts with lines of the last second. The time that the
+kubelet puts before each line, and the lines already shown, tell which lines to skip.
 """
 
 import asyncio
@@ -33,44 +33,44 @@ from scheduler.model.workload import GangKey
 from scheduler.objects import api
 
 Moment: TypeAlias = tuple[datetime, str]
-"""A time in whole seconds, and the digits behind them: nanoseconds, of which a datetime would drop the last."""
+"""A time in whole seconds, and its fraction as digits: nanoseconds, which a datetime would truncate."""
 
 STAMP: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d+))?(Z|[+-]\d\d:\d\d) ")
 
 
 @dataclass(slots=True)
 class Place:
-    """In one log. Times without a date are seconds of the event loop's clock."""
+    """A position in one log. Times without a date are seconds of the event loop's clock."""
 
     reopens: float | None = None
-    """When its stream, which has ended, may be opened again; None: it has not ended."""
+    """When its ended stream may be reopened. None: it has not ended."""
     broken: bool = False
-    """It did so before its end."""
+    """Whether the stream ended early."""
     opened: float | None = None
-    """When it was opened first; None: it never was."""
+    """When it was first opened. None: never."""
     last: Moment | None = None
-    """The latest time of a line that was shown."""
+    """The latest time of a shown line."""
     shown: int = 0
-    """Lines of that time that were."""
+    """Number of shown lines with that time."""
     left: int | None = None
-    """Of these, those that are still to come again; None: what comes is new."""
+    """How many of these are still to be repeated. None: all further lines are new."""
     again: bool = False
-    """The last line had been shown before."""
+    """Whether the last line had been shown before."""
 
     def begin(self, now: float) -> None:
-        """The stream was opened."""
+        """Note that the stream was opened."""
         self.opened = now if self.opened is None else self.opened
         self.left, self.again = (None if self.last is None else self.shown), False
 
     def further(self, now: float) -> dict[str, str]:
-        """What to ask for, so that what was shown does not come again; nothing before it was opened."""
+        """Parameters that skip lines already shown. Empty before the stream was first opened."""
         if self.last is not None:
             return {"sinceTime": self.last[0].astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}
         return {} if self.opened is None else {"sinceSeconds": str(max(1, round(now - self.opened)))}
 
     def take(self, line: str) -> str | None:
-        """What the line says; None where it was shown before. What has no time goes with the line before it: it is the
-        rest of one that was cut, or a word of kubelet's own.
+        """The text of the line. None if it was shown before. A line without a time belongs to the line before it: it is
+        the rest of a cut line, or a message of the kubelet.
         """
         moment, text = stamped(line)
         if moment is not None:
@@ -92,7 +92,7 @@ class Place:
 
 
 def stamped(line: str) -> tuple[Moment | None, str]:
-    """When a line was written, and what."""
+    """The time of a line, and its text."""
     found = STAMP.match(line)
     if found is None:
         return None, line
@@ -104,7 +104,7 @@ def stamped(line: str) -> tuple[Moment | None, str]:
     return (moment, (digits or "").ljust(9, "0")), line[found.end() :]
 
 
-COLOURS: Final = (
+COLORS: Final = (
     "cyan",
     "magenta",
     "green",
@@ -115,29 +115,29 @@ COLOURS: Final = (
     "bright_magenta",
     "bright_green",
 )
-"""A worker's is chosen by its name, so it is the same at every call."""
+"""A worker's color is chosen by its name, so it is the same in every call."""
 
 OVER: Final = frozenset({"Succeeded", "Failed"})
-"""Phases of an ElasticJob that makes no more workers."""
+"""Phases of an ElasticJob that creates no more workers."""
 
 EVERY: Final = 1.0
-"""Seconds after which a stream that ended too early is opened again, and between two looks at an ElasticJob whose workers
-have ended."""
+"""Seconds after which a stream that ended too early is reopened, and between two reads of an ElasticJob whose workers
+have finished."""
 
 SILENCE: Final = 3600.0
-"""Seconds that a worker may write nothing before its stream is opened anew."""
+"""Seconds without output after which a worker's stream is reopened."""
 
 LONGEST: Final = 2**20
-"""Bytes of a line that is kept together; what is beyond comes as another line."""
+"""Largest size of a line in bytes. The rest becomes another line."""
 
 
-class _NobodyReadsError(Exception):
-    """Whoever read the lines has gone."""
+class _OutputClosedError(Exception):
+    """The reader of the output has closed it."""
 
 
 @dataclass(slots=True)
 class Wanted:
-    """What is asked of every member's log."""
+    """The options for every member's log."""
 
     container: str = ""
     follow: bool = False
@@ -160,7 +160,7 @@ class Wanted:
 
 @dataclass(slots=True)
 class Merger:
-    """The members that were found, by uid how far each was read, and by name whose log could not be."""
+    """The state of all members: by uid how far each log was read, and by name the logs that could not be read."""
 
     client: Client
     wanted: Wanted
@@ -173,20 +173,22 @@ def logs(
     gang: GangName,
     namespace: Namespace = "",
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on until all members have ended.")
+        bool, typer.Option("--follow", "-f", help="Stream until all members have finished.")
     ] = False,
-    tail: Annotated[int, typer.Option(min=-1, help="Only so many last lines of each member; -1: all.")] = -1,
-    since: Annotated[str, typer.Option(help="Only what was written since so long ago, such as 5m.")] = "",
+    tail: Annotated[int, typer.Option(min=-1, help="Lines of recent log per member. -1 shows all.")] = -1,
+    since: Annotated[
+        str, typer.Option(help="Age of the oldest lines, for example 5m. Defaults to all.")
+    ] = "",
     container: Annotated[
-        str, typer.Option("--container", "-c", help="The container; by default the pod's first.")
+        str, typer.Option("--container", "-c", help="Container name. Defaults to the pod's first.")
     ] = "",
     kubeconfig: Kubeconfig = "",
     context: Context = "",
 ) -> None:
     """Show the logs of all members of a gang as one stream.
 
-    Each line begins with the name of its pod. Ends with 1 when there is no such gang, or when some member's log could
-    not be read, which is said.
+    Each line begins with the name of its pod. Exits with 1 if the gang is not found, or if the log of a member could
+    not be read.
     """
     reach = Reach(kubeconfig, context)
     place, name = split(gang, namespace, reach)
@@ -202,7 +204,7 @@ def logs(
     with suppress(KeyboardInterrupt):
         try:
             code = asyncio.run(_run(reach, wanted))
-        except* _NobodyReadsError:
+        except* _OutputClosedError:
             code = NO
     raise typer.Exit(code)
 
@@ -216,7 +218,7 @@ async def _run(reach: Reach, wanted: Wanted) -> int:
         found = _members(wanted, watch.pods if watch else await objects(client, pods_in(wanted.namespace)))
         if not found:
             screen.note(
-                f"no gang {wanted.gang} in namespace {wanted.namespace}; `gangwright list -A` names all"
+                f"gang {wanted.gang} not found in namespace {wanted.namespace}; for all gangs, use: gangwright list -A"
             )
             return NO
         async with asyncio.TaskGroup() as group:
@@ -231,7 +233,7 @@ async def _run(reach: Reach, wanted: Wanted) -> int:
 
 
 async def _goes_on(merger: Merger) -> bool:
-    """An ElasticJob may make workers after all that there were have ended, until it is over itself."""
+    """Whether an ElasticJob may still create workers after all of its present ones have finished."""
     wanted = merger.wanted
     try:
         answer = await merger.client.request("GET", inside(JOBS, wanted.namespace, wanted.gang))
@@ -241,14 +243,14 @@ async def _goes_on(merger: Merger) -> bool:
 
 
 def _begin(merger: Merger, found: list[api.Pod], group: asyncio.TaskGroup) -> None:
-    """Read the members that have begun and are not read yet, or not to the end."""
+    """Read the members that have started, and whose logs are not or not completely read."""
     now = asyncio.get_running_loop().time()
     merger.width = max([merger.width, *(len(pod.metadata.name) for pod in found)])
     for pod in found:
         place = merger.places.get(pod.metadata.uid)
         if place is None and pod.status.phase in {"", "Pending"}:
             if not merger.wanted.follow:
-                screen.note(f"{pod.metadata.name} has not begun")
+                screen.note(f"{pod.metadata.name} has not started")
         elif place is None or (_is_due(place, now) and (place.broken or _runs(pod, _container(merger, pod)))):
             place = merger.places.setdefault(pod.metadata.uid, Place())
             place.reopens = None
@@ -260,7 +262,7 @@ def _is_due(place: Place, now: float) -> bool:
 
 
 def _runs(pod: api.Pod, container: str) -> bool:
-    """Whether the container may still write, as far as is known."""
+    """Whether the container may still write, as far as its status tells."""
     status = pod.status
     known = (*(status.init_container_statuses or ()), *(status.container_statuses or ()))
     state = {own.name: own.state for own in known}.get(container)
@@ -272,14 +274,14 @@ def _ended(pod: api.Pod) -> bool:
 
 
 def _members(wanted: Wanted, pods: list[api.Pod]) -> list[api.Pod]:
-    """The pods of the gang, in whichever format they say so; or the pod of that name."""
+    """The pods of the gang, in any supported format, or the pod of that name."""
     key = GangKey(wanted.namespace, wanted.gang)
     found = sorted((pod for pod in pods if is_of(pod, {key})), key=lambda pod: pod.metadata.name)
     return [pod for pod in found if is_member(pod, {key})] or found
 
 
 async def _read(merger: Merger, pod: api.Pod, place: Place) -> None:
-    """The lines of one member until its stream ends; where it is followed, it is opened again if there may be more."""
+    """Read the lines of one member until its stream ends. With -f it is reopened if there may be more."""
     name = pod.metadata.name
     try:
         await _stream(merger, name, merger.wanted.params(_container(merger, pod), place), place)
@@ -289,7 +291,7 @@ async def _read(merger: Merger, pod: api.Pod, place: Place) -> None:
     except errors.KubeError as error:
         if not (
             isinstance(error, errors.NotFound) and place.opened
-        ):  # it has gone since, and was read until then
+        ):  # it was deleted meanwhile, and was read until then
             merger.failed[name] = str(error)
     else:
         place.broken, place.reopens = False, _soon()
@@ -311,14 +313,14 @@ async def _stream(merger: Merger, name: str, params: dict[str, str], place: Plac
 
 
 def _container(merger: Merger, pod: api.Pod) -> str:
-    """The container that is asked for, or that kubectl would show: the one that the pod names, or its first."""
+    """The requested container, or the one that kubectl would show: the pod's default container, or its first."""
     named = (pod.metadata.annotations or {}).get("kubectl.kubernetes.io/default-container")
     first = next((own.name for own in pod.spec.containers or ()), "")
     return merger.wanted.container or named or first
 
 
 async def lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[str]:
-    """The text of a stream line by line; the last one need not end."""
+    """The text of a stream by line. The last line may be incomplete."""
     rest = b""
     async for chunk in chunks:
         *whole, rest = (rest + chunk).split(b"\n")
@@ -332,14 +334,14 @@ async def lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[str]:
 
 
 def _show(merger: Merger, pod: str, line: str) -> None:
-    name = Text(f"{screen.printable(pod):{merger.width}} ", style=colour(pod))
+    name = Text(f"{screen.printable(pod):{merger.width}} ", style=color(pod))
     try:
         screen.console().print(Text.assemble(name, screen.printable(line.expandtabs())), soft_wrap=True)
     except SystemExit:
-        # So rich ends a program of which nobody reads; of a task asyncio would tell it as a fault.
-        raise _NobodyReadsError from None
+        # This is how rich ends a program whose output is closed. In a task, asyncio would report it as an error.
+        raise _OutputClosedError from None
 
 
-def colour(pod: str) -> str:
-    """The worker's colour, by its name alone."""
-    return COLOURS[hashlib.sha256(pod.encode()).digest()[0] % len(COLOURS)]
+def color(pod: str) -> str:
+    """The worker's color, by its name alone."""
+    return COLORS[hashlib.sha256(pod.encode()).digest()[0] % len(COLORS)]

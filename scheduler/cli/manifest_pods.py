@@ -1,7 +1,7 @@
-"""Manifests, and the pods that would follow from them.
+"""Manifests, and the pods that controllers would create from them.
 
-Lives here: which part of which built-in kind is a pod's template, and how many pods are made of it; the kinds of
-operators are in `operator_pods`. Never here: what the pods say of their gang (`objects`), or a call.
+Lives here: the pod templates of built-in kinds, and how many pods each creates. The kinds of operators are in
+`operator_pods`. Never here: what the pods say about their gang (`objects`), or a call.
 """
 
 import sys
@@ -24,44 +24,42 @@ from scheduler.objects.owners import one_by_one
 from scheduler.objects.watched_resources import RESOURCES
 
 LARGEST: Final = 4 * 2**20
-"""Bytes of a file that is read; the API server takes 3 MiB of one object at most."""
+"""Largest size of a file in bytes. The API server accepts at most 3 MiB per object."""
 
 
 def read(place: str) -> list[Thing]:
-    """The documents of a file, of `-` for standard input, lists taken apart. Raises SettingsError."""
+    """The documents of a file, or of standard input for `-`. Lists are expanded. Raises SettingsError."""
     try:
         text = sys.stdin.read(LARGEST + 1) if place == "-" else Path(place).read_text("utf-8")[: LARGEST + 1]
         if len(text) > LARGEST:
-            raise SettingsError("-f", place, f"too long; at most {LARGEST // 2**20} MiB are read")
+            raise SettingsError("-f", place, f"must not be larger than {LARGEST // 2**20} MiB")
         found = list(yaml.safe_load_all(text))
     except OSError as error:
-        raise SettingsError("-f", place, error.strerror or "cannot be read") from None
+        raise SettingsError("-f", place, error.strerror or "can't be read") from None
     except (UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
-        raise SettingsError("-f", place, f"is not YAML: {' '.join(str(error).split())}") from None
+        raise SettingsError("-f", place, f"must be YAML: {' '.join(str(error).split())}") from None
     things = [part for own in found if own is not None for part in _parts(own, place)]
     if not things:
-        raise SettingsError("-f", place, "has no object in it")
+        raise SettingsError("-f", place, "contains no object")
     return things
 
 
 def _parts(found: object, place: str) -> Iterator[Thing]:
     if not isinstance(found, dict) or not isinstance(found.get("kind"), str) or "apiVersion" not in found:
-        raise SettingsError(
-            "-f", place, "every document must be a Kubernetes object, with apiVersion and kind"
-        )
+        raise SettingsError("-f", place, "must contain only Kubernetes objects, with apiVersion and kind")
     if found["kind"].endswith("List") and isinstance(found.get("items"), list):
         for own in found["items"]:
             yield from _parts(own, place)
         return
     meta = found.get("metadata")
     if not isinstance(meta, dict) or not isinstance(meta.get("name"), str) or not meta["name"]:
-        remedy = "write a name, without which it cannot be applied again"
+        remedy = "is required, because the object can't be applied again without it"
         raise SettingsError(f"{found['kind']}.metadata.name", at(meta, "name"), remedy)
     yield found
 
 
 def templates(thing: Thing, namespace: str) -> list[Template]:
-    """What pods follow from this object; none from kinds that are not known to make any. Raises SettingsError."""
+    """The pods that follow from this object. Empty for kinds that are not known to create pods. Raises SettingsError."""
     kind, meta = thing["kind"], thing["metadata"]
     maker = f"{kind}/{meta['name']}"
     inside = a_namespace(str(meta.get("namespace") or namespace))
@@ -73,7 +71,9 @@ def templates(thing: Thing, namespace: str) -> list[Template]:
         if not all(isinstance(own.pod, dict) for own in made):
             raise TypeError(maker)
     except (KeyError, TypeError, AttributeError, ValueError):
-        raise SettingsError(maker, "its spec", f"is not that of a {kind}: its pods cannot be told") from None
+        raise SettingsError(
+            maker, "its spec", f"must be a valid spec of a {kind}: its pods are unknown"
+        ) from None
     found = [
         replace(
             own,
@@ -86,7 +86,7 @@ def templates(thing: Thing, namespace: str) -> list[Template]:
         for own in made
     ]
     if sum(own.count for own in found) > MOST:
-        raise SettingsError(maker, sum(own.count for own in found), f"more pods than {MOST}")
+        raise SettingsError(maker, sum(own.count for own in found), f"must create at most {MOST} pods")
     return found
 
 
@@ -95,7 +95,7 @@ def _joined(name: str, part: str) -> str:
 
 
 def objects(thing: Thing, namespace: str) -> list[api.ApiObject]:
-    """Beside its pods: the object itself, where it says something of them (a PodGroup). Raises SettingsError."""
+    """The object itself, if it describes pods (a PodGroup). Raises SettingsError."""
     group = str(thing["apiVersion"])
     for row in RESOURCES:
         if thing["kind"] == "PodGroup" and row.path == f"/apis/{group}/podgroups":
@@ -126,7 +126,7 @@ def _stateful_set(thing: Thing) -> Iterator[Template]:
 
 
 def _elastic_job(thing: Thing) -> Iterator[Template]:
-    """Its quorum, as the elastic master makes it; surplus comes later, where there is room."""
+    """Its quorum, as the elastic master creates it. Surplus workers follow later if capacity is free."""
     owner = Owner("", str(thing["metadata"]["name"]), "")
     spec, wrong = decode_spec(thing.get("spec"))
     found = wrong or (problems(owner, spec) if spec else ())

@@ -1,4 +1,4 @@
-"""`gangwright nodes`: what room is left, in which shapes, and where in the racks."""
+"""`gangwright nodes`: free capacity, by shape and by rack."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -16,14 +16,14 @@ from scheduler.status.node_schemas import NodeRow
 
 GIB: Final = 2**30
 FILL: Final = "·▁▂▃▄▅▆▇█"
-"""From nothing used to all used."""
+"""From unused to fully used."""
 CORDONED: Final = "x"
 SHAPES: Final = 12
-"""Free shapes that are listed; the others are counted."""
+"""Number of free shapes that are listed. The others are counted."""
 
 
 class Shape(msgspec.Struct, frozen=True):
-    """So many open nodes have exactly this much room left, in the units of the status API."""
+    """Number of schedulable nodes with exactly this free capacity, in the units of the status API."""
 
     nodes: int
     free: dict[str, float]
@@ -62,34 +62,34 @@ def _tell(
     print()
     _shapes(shapes(rows, names), names)
     for device, share in sorted(broken.items()):
-        screen.line(f"{device}: {share:.0%} of what is free cannot be used by the gangs here")
+        screen.line(f"{device}: {share:.0%} of the free capacity is fragmented (unusable for existing gangs)")
     if wide:
         print()
         _every(rows, rack, names)
 
 
 def resources(rows: Sequence[NodeRow]) -> list[str]:
-    """What is shown of nodes: the devices, those of most nodes first, then processors and memory."""
+    """Resources to show: devices, most common first, then CPU and memory."""
     have = Counter(name for row in rows for name, amount in row.capacity.items() if amount > 0)
     devices = sorted((name for name in have if name not in NATIVE), key=lambda name: (-have[name], name))
     return [*devices, CPU, MEMORY]
 
 
 def shapes(rows: Sequence[NodeRow], names: Sequence[str]) -> list[Shape]:
-    """What room is left on nodes that take pods; the largest first."""
+    """Free capacity of schedulable nodes, largest first."""
     free = Counter(tuple(row.free.get(name, 0.0) for name in names) for row in rows if row.schedulable)
     found = sorted(free.items(), key=lambda item: ([-amount for amount in item[0]], -item[1]))
     return [Shape(count, dict(zip(names, left, strict=True))) for left, count in found]
 
 
 def _rack_level(levels: Sequence[str]) -> str:
-    """The level just above the host."""
+    """The level above the host."""
     return levels[-2] if len(levels) > 1 else "".join(levels)
 
 
 def _map(rows: Sequence[NodeRow], rack: str, device: str) -> None:
-    """A line a rack, a sign a node."""
-    screen.line(f"{device} in use: {FILL[0]} none … {FILL[-1]} all, {CORDONED} cordoned", "dim")
+    """One line per rack, one character per node."""
+    screen.line(f"{device} in use: {FILL[0]} none … {FILL[-1]} all, {CORDONED} unschedulable", "dim")
     racks = [(name, list(own)) for name, own in groupby(rows, key=lambda row: row.levels.get(rack, ""))]
     head = (rack.upper(), "NODES", "FREE", "MAP")
     screen.table(head, (_line(name, own, device) for name, own in racks))
@@ -104,7 +104,7 @@ def _line(name: str, own: Sequence[NodeRow], device: str) -> list[str | Text]:
 
 
 def _sign(row: NodeRow, device: str) -> str:
-    """How full the node is; only what is wholly free, or wholly used, is drawn so."""
+    """The fill level of a node. The extremes stand only for fully free and fully used."""
     have = row.capacity.get(device, 0.0)
     if not row.schedulable:
         return CORDONED
@@ -125,7 +125,7 @@ def _shapes(found: Sequence[Shape], names: Sequence[str]) -> None:
 
 
 def _every(rows: Sequence[NodeRow], rack: str, names: Sequence[str]) -> None:
-    head = ("NODE", rack.upper(), "TAKES PODS", *(f"{_title(name)} FREE/ALL" for name in names), "GANGS")
+    head = ("NODE", rack.upper(), "SCHEDULABLE", *(f"{_title(name)} FREE/ALL" for name in names), "GANGS")
     screen.table(head, (_node(row, rack, names) for row in rows))
 
 
@@ -142,7 +142,7 @@ def _node(row: NodeRow, rack: str, names: Sequence[str]) -> list[str]:
 
 
 def _path(domain: str) -> str:
-    """A domain's path, without the levels above it that nobody labelled."""
+    """The path of a domain, without unlabeled levels above it."""
     return domain.lstrip("/") or "(none)"
 
 
@@ -151,7 +151,7 @@ def _title(name: str) -> str:
 
 
 def amount(name: str, value: float) -> str:
-    """An amount in the units that people use: cores, GiB, pieces."""
+    """An amount in common units: cores, GiB, pieces."""
     if name == CPU:
         return f"{value / 1000:g}"
     return f"{value / GIB:.4g}Gi" if is_bytes(name) else f"{value:g}"

@@ -1,10 +1,10 @@
-"""Answers about a cluster, worked out here from a document, in the shapes of the status API.
+"""Answers about a cluster, computed locally from a document, in the schemas of the status API.
 
-Lives here: the views of the status service, looked at on an engine of our own that stands where the cluster stands,
-beside one that went on to decide. Never here: how an answer is shown, or where the document comes from.
+Lives here: the views of the status service on a local engine in the state of the cluster, and on a second engine that
+went on to decide. Never here: how an answer is shown, or where the document comes from.
 
-Why two engines: the one that decided has given seats that nobody was given in the cluster. What *is* is told from the
-first, *why* somebody waits and *what would happen* from the second.
+Why two engines: the second one has assigned nodes that were never assigned in the cluster. The first one shows the
+present state. The second one shows why gangs wait and what would happen.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -29,33 +29,33 @@ from scheduler.status.gang_views import UNASKED, Outlook, Page, at_once
 from scheduler.status.operator_api import would_leave
 
 EVERYTHING: Final = Sight(None, aliases(b""))
-"""What was read with the caller's own rights holds nothing that he may not read."""
+"""The document was read with the caller's own rights, so it contains nothing that the caller may not read."""
 
 ALL: Final = Page(0, 2**31)
 QUESTIONS: Final = 1_000
-"""Questions that a forecast may ask: a second or two on a cluster of a thousand nodes. Somebody waits for it, so those
-far back in a long queue are told nothing; the status service takes its time and tells them more."""
+"""Planning steps per forecast: a second or two on a cluster of a thousand nodes. A user waits for it, so gangs far back
+in a long queue get no forecast. The status service takes longer and forecasts more of them."""
 
-FORGOTTEN: Final = "only the status service remembers gangs that ended: leave out --offline"
+FORGOTTEN: Final = "only the status service knows finished gangs. Leave out --offline"
 
-AT_ONCE: Final = "there is room for it now"
+AT_ONCE: Final = "it fits now"
 
 UNKNOWN: Final = (
-    "worked out here, from what you may read; reservations, back-offs, barred nodes and tries are known to the status "
-    "service alone"
+    "computed locally from what you may read; only the status service knows reservations, back-offs, excluded nodes and "
+    "tries"
 )
-"""What an answer of this kind cannot know."""
+"""What a local answer can't know."""
 
 
 def _refuse(selector: str) -> None:
     if selector:
         raise SettingsError(
-            "--selector", selector, "only the status service knows labels: ask it, or leave this out"
+            "--selector", selector, "requires the status service. Leave out --selector or --offline"
         )
 
 
 class OfflineAnswers:
-    """What can be said of this cluster. more: facts that are not so, see `replay.stand`. away: why nobody acts."""
+    """Answers about this cluster. more: hypothetical facts, see `replay.stand`. away: why no replica is active."""
 
     def __init__(self, document: Document, more: Iterable[Event] = (), away: str = "") -> None:
         self._document = document
@@ -76,7 +76,7 @@ class OfflineAnswers:
 
     @cached_property
     def forecasts(self) -> Mapping[GangKey, Estimate]:
-        """When those who wait are expected to start, beside those who start at once."""
+        """Expected starts of waiting gangs that don't start at once."""
         return foresee(self.judged.engine.outlook(self.now), QUESTIONS)
 
     @cached_property
@@ -84,22 +84,22 @@ class OfflineAnswers:
         return Outlook(in_vain=lambda record: is_in_vain(self.judged.decision(record.key)))
 
     def gangs(self, namespace: str | None = None, selector: str = "") -> list[schemas.GangRow]:
-        """All gangs, or those of one namespace, by name. Raises SettingsError where a selector is given."""
+        """All gangs, or those of one namespace, by name. Raises SettingsError if a selector is given."""
         _refuse(selector)
         found = at_once(gang_views.gangs(self.standing, EVERYTHING, self.now, ALL, self._outlook, namespace))
         return [self._with_reason(row) for row in found.gangs]
 
     def queue(self, selector: str = "") -> list[schemas.GangRow]:
-        """The gangs that wait, in the order in which they are asked about; behind them those that cannot be placed.
+        """Pending gangs in queue order, followed by those that can't be placed.
 
-        Raises SettingsError where a selector is given.
+        Raises SettingsError if a selector is given.
         """
         _refuse(selector)
         found = at_once(gang_views.queue(self.standing, EVERYTHING, self.now, ALL, self._outlook))
         return [self._with_reason(row) for row in found.gangs]
 
     def gang(self, namespace: str, name: str) -> schemas.GangDetail | None:
-        """The gang of this name, or the pod of this name that is of no gang."""
+        """The gang of this name, or the pod of this name without a gang."""
         record = gang_views.find(self.standing, namespace, name)
         if record is None:
             return None
@@ -120,23 +120,23 @@ class OfflineAnswers:
         )
 
     def nodes(self) -> node_schemas.NodeList:
-        """All nodes, by name, and who is on them."""
+        """All nodes by name, with the gangs on them."""
         return at_once(node_views.nodes(self.standing, EVERYTHING, ALL))
 
     def fragmentation(self) -> dict[str, float]:
-        """By device, 0 … 1: the share of its free units that the gangs here could not use where they are."""
+        """By device, 0 … 1: the share of its free units that existing gangs can't use."""
         return dict(fragmentation(self.standing.snapshot(), self.standing.demands_seen()))
 
     def shares(self) -> accounting.ShareList:
-        """What each namespace uses, and may."""
+        """Usage, guarantee and ceiling of each namespace."""
         return at_once(share_views.shares(self.standing, EVERYTHING))
 
     def history(self, _namespace: str | None, _limit: int) -> accounting.HistoryList:
-        """Raises GangwrightError: the cluster does not tell what ended."""
+        """Raises GangwrightError: the cluster doesn't show finished gangs."""
         raise GangwrightError(FORGOTTEN)
 
     def seats(self, namespace: str, name: str) -> dict[str, str]:
-        """Pod → node, as they would be given to a waiting gang at once."""
+        """Pod → node for a waiting gang that could start at once."""
         record = gang_views.find(self.judged.engine, namespace, name)
         place = self.judged.seats(record.key) if record is not None else None
         if record is None or place is None:
@@ -144,17 +144,17 @@ class OfflineAnswers:
         return {record.members[uid].pod.key.name: node for uid, node in place.seats.items()}
 
     def away(self) -> str:
-        """Why nothing of this happens now, as far as the Pods tell."""
+        """Why no gang is scheduled now, as far as the Pods show."""
         return self._away
 
     def notes(self) -> Iterator[str]:
-        """What is said beside these answers."""
+        """Notes on these answers."""
         if self._away:
             yield self._away
         yield UNKNOWN
 
     def victims(self, key: GangKey) -> list[schemas.VictimRow]:
-        """Who would have to leave for this gang, so that it has room."""
+        """The victims that this gang would preempt to start."""
         room = self.judged.room(key)
         if room is None:
             return []
@@ -164,7 +164,7 @@ class OfflineAnswers:
         return self.judged.engine.ledger.registry.gangs[key]
 
     def _with_reason(self, row: schemas.GangRow) -> schemas.GangRow:
-        """The row as it stands, with what the planner would say."""
+        """The present row, with the planner's decision."""
         key = GangKey(row.namespace or "", row.key or "")
         decision = self.judged.decision(key)
         if decision is None:

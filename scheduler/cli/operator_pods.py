@@ -1,8 +1,8 @@
-"""The pods that operators make of their kinds: JobSet, Kubeflow's jobs, TrainJob, RayCluster, RayJob, LeaderWorkerSet.
+"""The pods that operators create from JobSet, Kubeflow's jobs, TrainJob, RayCluster, RayJob and LeaderWorkerSet.
 
-Lives here: which parts of each are pod templates, how many pods are made of them, by which controllers, and in which
-order. What operators add to a pod themselves, such as Ray's autoscaler container, is not counted. Never here: what the
-pods say of their gang (`objects`), or a call.
+Lives here: the pod templates of each, how many pods are created from them, by which controllers, and in which order.
+Additions of operators to a pod, for example Ray's autoscaler container, are not counted. Never here: what the pods say
+about their gang (`objects`), or a call.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -17,10 +17,10 @@ from scheduler.model.workload import Complaint
 from scheduler.objects import labels
 from scheduler.objects.gangs import read
 
-APART: Final = f"give each replicated Job a gang of its own: {LATER}"
+APART: Final = f"give each replicated Job its own gang: {LATER}"
 
 EXCLUSIVE: Final = "leaderworkerset.sigs.k8s.io/exclusive-topology"
-"""Annotation of a LeaderWorkerSet: workers are made once their leader has a node."""
+"""Annotation of a LeaderWorkerSet: workers are created after their leader has a node."""
 
 VOLCANO: Final = "scheduling.volcano.sh/v1beta1"
 
@@ -29,7 +29,7 @@ LARGEST_GROUP: Final = 2**31 - 1
 
 
 def _job_set(thing: Thing) -> Iterator[Template]:
-    """A replicated Job may be made only once others are ready: all those before it, or those that it names."""
+    """A replicated Job may be created only after others are ready: all before it, or those that it names."""
     spec = thing["spec"]
     in_order = (spec.get("startupPolicy") or {}).get("startupPolicyOrder") == "InOrder"
     after: dict[str, frozenset[str]] = {}
@@ -58,7 +58,7 @@ def _job_set(thing: Thing) -> Iterator[Template]:
 
 
 def has_replica_specs(thing: Thing) -> bool:
-    """It is one of Kubeflow's training jobs."""
+    """Whether the object is one of Kubeflow's training jobs."""
     spec = thing.get("spec")
     return isinstance(spec, dict) and any(key.endswith("ReplicaSpecs") for key in spec)
 
@@ -75,7 +75,7 @@ def replica_specs(thing: Thing) -> Iterator[Template]:
                     made = replace(made, controller="launcher")
                 if policy == "WaitForWorkersReady" and role == "Launcher":
                     remedy = (
-                        f"write AtStartup, or leave the gang's label off the launcher's template: {LATER}"
+                        f"write AtStartup, or remove the gang's label from the launcher's template: {LATER}"
                     )
                     awaits = Complaint("spec.launcherCreationPolicy", policy, remedy, fatal=False)
                     made = replace(made, after=frozenset({"worker"}), awaits=awaits)
@@ -83,7 +83,7 @@ def replica_specs(thing: Thing) -> Iterator[Template]:
 
 
 def _train_job(thing: Thing) -> Iterator[Template]:
-    """The pods of the JobSet that Kubeflow Trainer makes of it and its runtime."""
+    """The pods of the JobSet that Kubeflow Trainer creates from the TrainJob and its runtime."""
     made: JobSetOfTrainJob = job_set_of(thing)
     group = made.group
     for own in _job_set(made.job_set):
@@ -99,10 +99,10 @@ def _ray_cluster(thing: Thing) -> Iterator[Template]:
 
 
 def _ray_job(thing: Thing) -> Iterator[Template]:
-    """Its cluster; a pod that submits the job to it is made when that is ready.
+    """The pods of its cluster, and the submitter pod, which is created when the cluster is ready.
 
-    Without a template, or without a scheduler in it, that pod is kube-scheduler's own. A job for a cluster that exists
-    (`clusterSelector`) makes no other.
+    Without a template, or without a scheduler in it, kube-scheduler places the submitter. A job for an existing cluster
+    (`clusterSelector`) creates no other pod.
     """
     spec = thing["spec"]
     if spec.get("rayClusterSpec"):
@@ -113,7 +113,7 @@ def _ray_job(thing: Thing) -> Iterator[Template]:
         if mode == "K8sJobMode" and at(at(submitter, "spec"), "schedulerName"):
             path = "spec.submitterPodTemplate"
             awaits = Complaint(
-                "spec.submissionMode", mode, f"leave the gang's label off {path}: {LATER}", fatal=False
+                "spec.submissionMode", mode, f"remove the gang's label from {path}: {LATER}", fatal=False
             )
             after = frozenset(own.name for own in made)
             yield Template(
@@ -122,7 +122,7 @@ def _ray_job(thing: Thing) -> Iterator[Template]:
 
 
 def _ray(spec: Thing, at_path: str) -> Iterator[Template]:
-    """A head, and the workers of each group. With an autoscaler only the least of each group is certain."""
+    """A head, and the workers of each group. With an autoscaler only the minimum of each group is certain."""
     head = spec["headGroupSpec"]
     yield Template(_labeled(head), 1, "head", path=f"{at_path}.headGroupSpec.template")
     for own in spec.get("workerGroupSpecs") or ():
@@ -135,8 +135,8 @@ def _ray(spec: Thing, at_path: str) -> Iterator[Template]:
         yield made
         if wanted > certain:
             remedy = (
-                f"set minReplicas of group {name} to {wanted}, or {labels.MIN_MEMBERS} to what minReplicas make: "
-                "the autoscaler may take the other workers away, and the gang would wait for them"
+                f"set minReplicas of group {name} to {wanted}, or lower {labels.MIN_MEMBERS} to the pods of minReplicas: "
+                "the autoscaler may remove the other workers, and the gang would wait for them"
             )
             yield replace(
                 made,
@@ -148,7 +148,7 @@ def _ray(spec: Thing, at_path: str) -> Iterator[Template]:
 
 
 def _labeled(group: Thing) -> Thing:
-    """The template of a group of Ray, whose own labels go to the pods, too."""
+    """The template of a Ray group, with the group's labels, which Ray also adds to the pods."""
     template: Thing = group["template"]
     meta = template.get("metadata") or {}
     return {
@@ -158,10 +158,10 @@ def _labeled(group: Thing) -> Thing:
 
 
 def _leader_worker_set(thing: Thing) -> Iterator[Template]:
-    """Groups of a leader and its workers: one StatefulSet makes all leaders, and one for each group its workers.
+    """Groups of a leader and its workers. One StatefulSet creates all leaders, and one per group its workers.
 
-    All groups come from the same templates, so a gang that those name is of every group. What names a gang for each
-    is Volcano's integration of LWS: the pods then name a PodGroup that it makes.
+    All groups have the same templates, so a gang that the templates name would contain all groups. With Volcano's
+    integration, LWS creates a PodGroup per group, and the pods name it.
     """
     spec, meta = thing["spec"], thing["metadata"]
     inner = spec["leaderWorkerTemplate"]
@@ -169,7 +169,9 @@ def _leader_worker_set(thing: Thing) -> Iterator[Template]:
     if size < 1:
         raise SettingsError(f"LeaderWorkerSet/{meta['name']}: size", size, "must be 1 or more")
     if groups * size > MOST:
-        raise SettingsError(f"LeaderWorkerSet/{meta['name']}", groups * size, f"more pods than {MOST}")
+        raise SettingsError(
+            f"LeaderWorkerSet/{meta['name']}", groups * size, f"must create at most {MOST} pods"
+        )
     root = "spec.leaderWorkerTemplate"
     worker = Template(inner["workerTemplate"], size - 1, path=f"{root}.workerTemplate", first=1)
     leader = replace(worker, count=1)
@@ -181,8 +183,8 @@ def _leader_worker_set(thing: Thing) -> Iterator[Template]:
         raise SettingsError(
             f"LeaderWorkerSet/{meta['name']}: spec.replicas",
             groups,
-            "its templates name one gang, and every group would be of it: write replicas: 1 and a LeaderWorkerSet for "
-            "each group, or leave the gang out of the templates and run LWS with schedulerProvider: volcano",
+            "must be 1, because the templates name one gang for all groups. Write a LeaderWorkerSet for each group, or "
+            "remove the gang from the templates and run LWS with schedulerProvider: volcano",
         )
     awaits = _leader_first(thing)
     by_volcano = not named and awaits is None and size > 1
@@ -226,23 +228,23 @@ def _names_gang(template: Thing) -> bool:
 
 
 def _leader_first(thing: Thing) -> Complaint | None:
-    """What makes the workers wait for their leader."""
+    """The field that makes the workers wait for their leader, with its fix."""
     said = thing["metadata"].get("annotations") or {}
     if EXCLUSIVE in said:
         field, remedy = (
             f"metadata.annotations[{EXCLUSIVE}]",
-            f"leave it out and write {labels.LEVEL_REQUIRED}",
+            f"remove it and set {labels.LEVEL_REQUIRED}",
         )
         return Complaint(field, str(said[EXCLUSIVE]), f"{remedy}: {LATER}", fatal=False)
     policy = thing["spec"].get("startupPolicy")
     if policy == "LeaderReady":
-        remedy = f"write LeaderCreated, or leave the gang's label off the leader's template: {LATER}"
+        remedy = f"write LeaderCreated, or remove the gang's label from the leader's template: {LATER}"
         return Complaint("spec.startupPolicy", policy, remedy, fatal=False)
     return None
 
 
 def _in_group(template: Thing, gang: str) -> Thing:
-    """The template with what the webhook of LWS writes, run with Volcano's integration."""
+    """The template with the annotation that the webhook of LWS adds with Volcano's integration."""
     meta = template.get("metadata") or {}
     said = {**(meta.get("annotations") or {}), labels.VOLCANO_GROUP_LEGACY: gang}
     return {**template, "metadata": {**meta, "annotations": said}}
@@ -250,13 +252,13 @@ def _in_group(template: Thing, gang: str) -> Thing:
 
 def _assumed(name: str, size: int, groups: int) -> str:
     lines = (
-        f'write the label {labels.GANG}: {name} and the annotations {labels.MIN_MEMBERS}: "{size}" and '
-        f'{labels.MEMBERS}: "{size}" into its templates'
+        f'set the label {labels.GANG}: {name} and the annotations {labels.MIN_MEMBERS}: "{size}" and '
+        f'{labels.MEMBERS}: "{size}" in its templates'
     )
     otherwise = lines if groups == 1 else "its pods are placed one by one"
     return (
-        f"each group of {size} pods is a gang only where LWS runs with gangSchedulingManagement.schedulerProvider: "
-        f"volcano; else {otherwise}"
+        f"each group of {size} pods is a gang only if LWS runs with gangSchedulingManagement.schedulerProvider: "
+        f"volcano; otherwise {otherwise}"
     )
 
 
@@ -267,4 +269,4 @@ RULES: Final[Mapping[str, Callable[[Thing], Iterator[Template]]]] = {
     "RayJob": _ray_job,
     "LeaderWorkerSet": _leader_worker_set,
 }
-"""By kind: what is made of it."""
+"""The templates of each kind."""

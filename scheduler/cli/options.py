@@ -1,7 +1,7 @@
-"""Options that several commands have, once: how the cluster is reached, which namespace is meant, how it is shown.
+"""Options that several commands share: how to reach the cluster, the namespace, and the output format.
 
-Exit codes of every command: 0, done, or the answer is yes; 1, the answer is no, or what was named is not there;
-2, the question itself is wrong, or it could not be answered.
+Exit codes of every command: 0 success or a positive answer; 1 a negative answer, or not found; 2 an invalid request, or
+one that could not be answered.
 """
 
 import re
@@ -26,11 +26,11 @@ NO: Final = 1
 WRONG: Final = 2
 
 HOME: Final = "gangwright-system"
-"""Where manifests/ put Gangwright."""
+"""The namespace of Gangwright in manifests/."""
 
 
 class Form(StrEnum):
-    """How an answer is shown."""
+    """Output format of an answer."""
 
     TABLE = "table"
     WIDE = "wide"
@@ -39,11 +39,11 @@ class Form(StrEnum):
 
 
 CLUSTER: Final = "Cluster"
-"""The last panel of every help: how the cluster is reached."""
+"""The last panel of every help: how to reach the cluster."""
 
 
 def known(kind: str) -> Callable[[typer.Context, str], list[str]]:
-    """Completes a word by names of this kind. Loaded by name and late: what completes asks by the options below."""
+    """Completes a word with names of this kind. Loaded by name and late, because completion uses the options below."""
 
     def complete(ctx: typer.Context, incomplete: str) -> list[str]:
         found: list[str] = getattr(import_module("scheduler.cli.shell_completion"), kind)(
@@ -57,7 +57,7 @@ def known(kind: str) -> Callable[[typer.Context, str], list[str]]:
 Kubeconfig: TypeAlias = Annotated[
     str,
     typer.Option(
-        "--kubeconfig", rich_help_panel=CLUSTER, help="Path of the kubeconfig file. Defaults to kubectl's."
+        "--kubeconfig", rich_help_panel=CLUSTER, help="Path to the kubeconfig file. Defaults to kubectl's."
     ),
 ]
 Context: TypeAlias = Annotated[
@@ -71,7 +71,7 @@ Settings: TypeAlias = Annotated[
     typer.Option(
         "--settings",
         rich_help_panel=CLUSTER,
-        help="Gangwright's settings file. Defaults to the cluster's ConfigMap. Where the service answers, it needs --offline.",
+        help="Path to a settings file, with --offline if the command has it. Defaults to the cluster's ConfigMap.",
     ),
 ]
 Server: TypeAlias = Annotated[
@@ -81,8 +81,8 @@ Server: TypeAlias = Annotated[
         envvar="GANGWRIGHT_SERVER",
         metavar="URL|pod",
         rich_help_panel=CLUSTER,
-        help="Ask the status service at this URL, or, with the word pod, in its Pod by a port-forward. By default it is "
-        "asked through the API server, which knows you by your kubeconfig.",
+        help="URL of the status service, or pod for a port-forward to its Pod. Defaults to the API server, with the "
+        "credentials of your kubeconfig.",
     ),
 ]
 Offline: TypeAlias = Annotated[
@@ -90,7 +90,7 @@ Offline: TypeAlias = Annotated[
     typer.Option(
         "--offline",
         rich_help_panel=CLUSTER,
-        help="Ask no service: work the answer out here, from what you may read of the cluster.",
+        help="Local computation from what you may read of the cluster, without the status service.",
     ),
 ]
 Namespace: TypeAlias = Annotated[
@@ -98,7 +98,7 @@ Namespace: TypeAlias = Annotated[
     typer.Option(
         "--namespace",
         "-n",
-        help="The namespace. Defaults to the context's.",
+        help="Namespace. Defaults to the context's.",
         autocompletion=known("namespaces"),
     ),
 ]
@@ -108,7 +108,7 @@ GangName: TypeAlias = Annotated[
     str,
     typer.Argument(
         metavar="[NAMESPACE/]GANG",
-        help="The gang; a pod without a gang goes by its own name.",
+        help="Name of the gang, or of a pod without a gang.",
         autocompletion=known("gangs"),
     ),
 ]
@@ -116,7 +116,7 @@ GangName: TypeAlias = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """How to reach a cluster, as the person said."""
+    """How to reach a cluster, from the options."""
 
     kubeconfig: str = ""
     context: str = ""
@@ -125,18 +125,18 @@ class Reach:
     offline: bool = False
 
     def is_offline(self) -> bool:
-        """Whether the answer is worked out here. Raises SettingsError for options that contradict each other."""
+        """Whether the answer is computed locally. Raises SettingsError for options that contradict each other."""
         if self.offline and self.server:
-            remedy = "leave it out with --offline, and so GANGWRIGHT_SERVER: no service is asked"
+            remedy = "has no effect with --offline. Leave out --server and unset GANGWRIGHT_SERVER"
             raise SettingsError("--server", self.server, remedy)
         if self.settings is not None and not self.offline:
-            remedy = "add --offline: the service answers by its own settings"
+            remedy = "requires --offline, because the service uses its own settings. Add --offline"
             raise SettingsError("--settings", str(self.settings), remedy)
         return self.offline
 
     async def client(self, *, unbounded: bool = False) -> "Client":
-        """A session to its API server, for a person: retries are logged where they can help, and an address where
-        nothing is does not keep it waiting. unbounded: of any number of connections. Raises SettingsError.
+        """A session to the API server, for a user: it logs retries, and gives up soon if the address does not answer.
+        unbounded: with any number of connections. Raises SettingsError.
         """
         from scheduler.kube.client import CONNECTIONS, Client  # late: help comes without aiohttp
         from scheduler.kube.credentials import find_access
@@ -152,22 +152,22 @@ class Reach:
         )
 
     def namespace(self, said: str) -> str:
-        """The namespace that is meant: the one named, or the context's. Raises SettingsError for what is no name."""
+        """The given namespace, or the context's. Raises SettingsError for an invalid name."""
         return a_namespace(said) if said else usual_namespace(self.kubeconfig, self.context)
 
 
 def a_namespace(said: str) -> str:
-    """The name, which becomes part of a path. Raises SettingsError for what no namespace is called."""
+    """The name, which becomes part of a path. Raises SettingsError for an invalid name."""
     if not re.fullmatch(names.NAMESPACE, said):
-        remedy = "write a namespace's name: at most 63 small letters, digits and '-'"
+        remedy = "must be the name of a namespace: at most 63 lowercase letters, digits and '-'"
         raise SettingsError("namespace", said, remedy)
     return said
 
 
 def scope(reach: Reach, namespace: str, *, everywhere: bool) -> str:
-    """The namespace to show; empty: all of them. Raises SettingsError when both were asked for."""
+    """The namespace to show; empty: all of them. Raises SettingsError if both were requested."""
     if namespace and everywhere:
-        raise SettingsError("--namespace", namespace, "name one namespace with -n, or all of them with -A")
+        raise SettingsError("--namespace", namespace, "must not be combined with -A. Leave out one of them")
     return "" if everywhere else reach.namespace(namespace)
 
 
@@ -175,16 +175,16 @@ def split(said: str, namespace: str, reach: Reach) -> tuple[str, str]:
     """Namespace and name of `[NAMESPACE/]GANG`. Raises SettingsError."""
     before, slash, name = said.rpartition("/")
     if not name or "/" in before or (slash and not before):
-        raise SettingsError("gang", said, "write NAMESPACE/GANG, or GANG and -n NAMESPACE")
+        raise SettingsError("gang", said, "must be NAMESPACE/GANG, or GANG with -n NAMESPACE")
     if before and namespace and before != namespace:
         raise SettingsError(
-            "--namespace", namespace, f"{said} names another namespace; leave one of them out"
+            "--namespace", namespace, f"must match the namespace in {said}. Leave out one of them"
         )
     return reach.namespace(before or namespace), name
 
 
 def duration_of(option: str, said: str) -> float:
-    """Seconds, from a duration such as 90s or 1h30m. Raises SettingsError."""
+    """Seconds of a duration, for example 90s or 1h30m. Raises SettingsError."""
     from scheduler.objects.parsing import YEAR, Unfit, duration
 
     try:

@@ -1,7 +1,7 @@
-"""What a person sees: tables, JSON, YAML, and lines, free of whatever a stranger wrote to play with the terminal.
+"""Output: tables, JSON, YAML and lines, without control sequences from untrusted text.
 
-Lives here: the one way of every text to the terminal. Texts of strangers are shown as written, never as rich's markup,
-with control characters and invisible ones escaped. Never here: what is shown.
+Lives here: the only path of text to the terminal. Untrusted text is shown as written, never as rich's markup, with
+control and invisible characters escaped. Never here: what is shown.
 """
 
 import re
@@ -24,21 +24,21 @@ from scheduler.status.schemas import Behind, PreemptedRow, VictimRow
 UNITS: Final = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
 
 GAP: Final = 2
-"""Blanks between two columns."""
+"""Spaces between two columns."""
 
 UNBOUNDED: Final = 100_000
-"""Columns of an output that is no terminal: nothing is cut or folded there."""
+"""Columns of an output that is not a terminal: nothing is truncated or wrapped there."""
 
 
 def printable(text: str) -> str:
-    """The text with everything that a terminal would act upon, or hide, as an escape."""
+    """The text with all characters escaped that a terminal would interpret or hide."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def console(*, errors: bool = False) -> Console:
-    """The terminal; made anew each time, so that it is the one of this moment."""
+    """A new console for the current standard output or standard error."""
     stream = sys.stderr if errors else sys.stdout
     own = Console(file=stream, soft_wrap=errors, highlight=False, markup=False, emoji=False)
     if not own.is_terminal:
@@ -52,17 +52,17 @@ def line(text: str, style: str = "") -> None:
 
 
 def note(text: str) -> None:
-    """One line beside the answer, on standard error."""
+    """One line in addition to the answer, on standard error."""
     console(errors=True).print(Text(printable(text), style="dim"))
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> None:
-    """Rows under a head, in columns; nothing but the head where there are no rows."""
+    """Rows under a header, in columns. Without rows only the header is shown."""
     show(grid(head, rows))
 
 
 def grid(head: Sequence[str], rows: Iterable[Sequence[str | Text]], *, cut: bool = False) -> Table:
-    """Rows under a head, in columns. cut: on a terminal the last column ends with the line, with an ellipsis."""
+    """Rows under a header, in columns. cut: on a terminal the last column is truncated to the line, with an ellipsis."""
     own = Table(box=None, pad_edge=False, show_edge=False, header_style="bold", padding=(0, GAP, 0, 0))
     for name in head:
         own.add_column(name, overflow="fold")
@@ -78,7 +78,7 @@ def grid(head: Sequence[str], rows: Iterable[Sequence[str | Text]], *, cut: bool
 
 
 def show(grid: Table) -> None:
-    """A table, without blanks at the end of its lines."""
+    """Show a table, without trailing spaces."""
     shown = console()
     with shown.capture() as captured:
         shown.print(grid)
@@ -88,7 +88,7 @@ def show(grid: Table) -> None:
 
 
 def span(seconds: float | None) -> str:
-    """A span in its two largest units: 4m10s, 3h5m, 2d4h; a dash for none."""
+    """A duration in its two largest units: 4m10s, 3h5m, 2d4h. A dash for None."""
     if seconds is None:
         return "-"
     left = max(0, round(seconds))
@@ -100,20 +100,20 @@ def span(seconds: float | None) -> str:
 
 
 def document(value: Any, form: Form) -> bool:
-    """The answer as JSON or YAML, where that is its form; whether it is."""
+    """Write the answer if the form is JSON or YAML. Returns whether it is."""
     if is_document := form in {Form.JSON, Form.YAML}:
         sys.stdout.write(as_json(value) if form is Form.JSON else as_yaml(value))
     return is_document
 
 
 def gang_name(gang: Tenant | VictimRow | Behind) -> str:
-    """A gang by its names, or by its id where they are hidden."""
+    """A gang by its namespace and name, or by its id if they are hidden."""
     name = gang.name if isinstance(gang, Tenant) else gang.gang
     return f"{gang.namespace}/{name}" if name else gang.id
 
 
 def preempted(own: PreemptedRow) -> str:
-    """Which gang it gave way to last, and when."""
+    """The gang that preempted it last, and when."""
     when = datetime.fromtimestamp(own.at, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
     if own.id is None:
         return f"was preempted at {when}: {own.message}"
@@ -122,7 +122,7 @@ def preempted(own: PreemptedRow) -> str:
 
 
 def by_gang(victims: Iterable[VictimRow]) -> list[VictimRow]:
-    """The same victims, with all pods of a gang that leave in one way in one row."""
+    """The same victims, with one row per gang and way of preemption."""
     found: dict[tuple[str, str, str], VictimRow] = {}
     for own in victims:
         known = found.setdefault((own.id, own.kind, own.way), own)
@@ -133,7 +133,7 @@ def by_gang(victims: Iterable[VictimRow]) -> list[VictimRow]:
 
 
 def as_json(value: Any) -> str:
-    """Indented JSON; invisible characters, which can only stand inside strings, as JSON's own escapes."""
+    """Indented JSON. Invisible characters, which can only be inside strings, are JSON escapes."""
     text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
     if text.replace("\n", "").isprintable():
         return text + "\n"
@@ -146,7 +146,7 @@ def _escaped(char: str) -> str:
 
 
 def as_yaml(value: Any) -> str:
-    """YAML; where anything invisible is in it, all that is not ASCII as YAML's own escapes."""
+    """YAML. If it contains an invisible character, all non-ASCII characters are YAML escapes."""
     plain = msgspec.to_builtins(value, str_keys=True)
     text: str = yaml.dump(plain, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
     if text.replace("\n", "").isprintable():
@@ -155,7 +155,7 @@ def as_yaml(value: Any) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes what YAML 1.2 takes for a number, too: others read `1e5` as one, and PyYAML, of YAML 1.1, does not."""
+    """Also quotes strings that YAML 1.2 reads as numbers, for example `1e5`. PyYAML reads YAML 1.1."""
 
 
 _Dumper.add_implicit_resolver(

@@ -1,4 +1,4 @@
-"""`gangwright shares`: what each namespace uses, and may."""
+"""`gangwright shares`: usage, guarantee and ceiling of each namespace."""
 
 from collections.abc import Iterator, Sequence
 
@@ -18,10 +18,11 @@ def shares(
     server: Server = "",
     offline: Offline = False,
 ) -> None:
-    """Show what each namespace uses, borrows and may use at most.
+    """Show usage, guarantee and ceiling of each namespace.
 
-    Shows the namespaces of the setting `queue.shares`, and others that use devices or wait for some: of devices, and of
-    all that `queue.shares` names. `-o wide` shows every resource. Namespaces whose pods you may not list are one row.
+    It shows the namespaces of the setting `queue.shares`, and others that use devices or wait for them. The resources
+    are devices and those that `queue.shares` names. `-o wide` shows every resource. Namespaces whose pods you may not
+    list are one row.
     """
     answers = source(Reach(kubeconfig, context, settings, server, offline))
     found = answers.shares()
@@ -31,7 +32,7 @@ def shares(
     for text in answers.notes():
         screen.note(text)
     if not any(_is_named(own) for row in found.shares for own in row.resources.values()):
-        screen.note("queue.shares guarantees nothing and limits nothing")
+        screen.note("queue.shares sets no guarantee and no ceiling")
 
 
 def _lines(rows: Sequence[ShareRow], *, wide: bool) -> Iterator[list[str]]:
@@ -43,7 +44,7 @@ def _lines(rows: Sequence[ShareRow], *, wide: bool) -> Iterator[list[str]]:
 
 
 def _is_named(own: ShareAmount) -> bool:
-    """`queue.shares` says something of it."""
+    """Whether `queue.shares` sets a guarantee or a ceiling for it."""
     return bool(own.guaranteed) or own.ceiling is not None
 
 
@@ -54,7 +55,7 @@ def _called(row: ShareRow) -> str:
 
 
 def _amounts(name: str, own: ShareAmount) -> list[str]:
-    """As people write them; a dash for none."""
+    """Amounts in common units. A dash for none."""
     from scheduler.cli.nodes_command import amount  # late, as it loads numpy
 
     values = (own.guaranteed or None, own.borrowed or None, own.ceiling, own.waiting or None)

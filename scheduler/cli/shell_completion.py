@@ -1,7 +1,7 @@
-"""Names that the Tab key completes: gangs, and the namespaces that have gangs. The status service knows them.
+"""Names for shell completion: gangs, and the namespaces that have gangs. The status service provides them.
 
-Lives here: one question with little patience, of which nothing but names reaches the terminal. Never here: which option
-completes by which names (`options`), or the protocols of shells.
+Lives here: one request with a short timeout, of which only names reach the terminal. Never here: which option is
+completed with which names (`options`), or the protocols of shells.
 """
 
 import os
@@ -19,7 +19,7 @@ PATIENCE: Final = 2.0
 
 
 def gangs(said: Mapping[str, Any], begun: str) -> list[str]:
-    """Gangs that begin so, as `[NAMESPACE/]GANG`. said: what the other options say, by name."""
+    """Gangs with this prefix, as `[NAMESPACE/]GANG`. said: the values of the other options, by name."""
     before, slash, name = begun.rpartition("/")
 
     def find() -> Iterable[str]:
@@ -31,7 +31,7 @@ def gangs(said: Mapping[str, Any], begun: str) -> list[str]:
 
 
 def namespaces(said: Mapping[str, Any], begun: str) -> list[str]:
-    """Namespaces with gangs that begin so."""
+    """Namespaces with gangs and this prefix."""
 
     def find() -> Iterable[str]:
         rows = StatusClient(_reach(said)).gangs()
@@ -41,13 +41,13 @@ def namespaces(said: Mapping[str, Any], begun: str) -> list[str]:
 
 
 def _reach(said: Mapping[str, Any]) -> Reach:
-    """As the other options have it. The variable counts for commands that have no --server, too."""
+    """The connection from the other options. The variable also applies to commands without --server."""
     kubeconfig, context = (said.get(name) or "" for name in ("kubeconfig", "context"))
     return Reach(kubeconfig, context, server=said.get("server") or os.environ.get("GANGWRIGHT_SERVER", ""))
 
 
 def _in_time(find: Callable[[], Iterable[str]]) -> list[str]:
-    """What is found, sorted; nothing after an error or PATIENCE. In the midst of a line there is no place for words."""
+    """The result, sorted. Empty after an error or PATIENCE, because a message would disturb the typed line."""
     found: list[str] = []
 
     def run() -> None:

@@ -1,4 +1,4 @@
-"""`gangwright simulate`: the live code on the live state, and nothing is changed."""
+"""`gangwright simulate`: the live code on the live state, without changes."""
 
 import asyncio
 import sys
@@ -57,19 +57,19 @@ STANDS: Final[Mapping[str, str]] = {
     State.FREEING: MAKES_ROOM,
     State.REFUSED: REFUSED,
 }
-"""The answer about a gang that is there already, by its state; in any other it waits."""
+"""The answer about an existing gang, by its state. In any other state it waits."""
 
 REFUSALS: Final = frozenset({Reason.INVALID_SPEC, Reason.CONFLICT, Reason.UNKNOWN_LEVEL})
-"""Reasons that waiting does not end; the service tells no more of a refusal."""
+"""Reasons that do not change while the gang waits. The service reports no more about a rejection."""
 
 
 GONE: Final = frozenset({"leaving", "ended"})
-"""States of members that a gang which is over may have."""
+"""States that the members of a finished gang may have."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What would become of one gang, or what it is. starts: now, or once the victims have left; or it runs already.
-    seats: by pod the node.
+    """The result for one gang. starts: it would start now or after its victims have terminated, or it runs already.
+    seats: the node by pod.
     """
 
     namespace: str
@@ -85,13 +85,13 @@ class Outcome(msgspec.Struct, frozen=True):
 
 def simulate(
     file: Annotated[
-        str, typer.Option("--filename", "-f", help="Manifests of what is thought of; - reads standard input.")
+        str, typer.Option("--filename", "-f", help='Manifests to simulate ("-" for standard input).')
     ] = "",
     taken: Annotated[
-        Path | None, typer.Option("--snapshot", help="Decide on this snapshot instead of the cluster.")
+        Path | None, typer.Option("--snapshot", help="Snapshot to use instead of the cluster.")
     ] = None,
     trace: Annotated[
-        bool, typer.Option("--trace", help="Print every question and answer as JSON, one a line.")
+        bool, typer.Option("--trace", help="Trace of all decisions, as one JSON object per line.")
     ] = False,
     namespace: Namespace = "",
     output: Shown = Form.TABLE,
@@ -101,23 +101,25 @@ def simulate(
     server: Server = "",
     offline: Offline = False,
 ) -> None:
-    """Check whether a job would start now; change nothing.
+    """Check whether a job would start now, without changes.
 
-    The answer says where its pods would go, or what it lacks. With -f the manifests' pods are added to the cluster, or
-    to the snapshot, in thought; a gang that is there already is told as it is. Without -f every gang that waits in the
-    snapshot is asked about.
+    The answer shows the nodes of its pods, or what is missing. With -f the pods of the manifests are added to a copy of
+    the cluster or snapshot. A gang that exists already is shown as it is. Without -f all pending gangs of the snapshot
+    are simulated.
 
-    Ends with 0 when all of them would start, now or once the victims that it names have left, or run already. Ends with
-    1 when one would wait. Ends with 2 when it cannot tell, because the planner does not model a field of the pods, or
-    when the manifests make no pods.
+    Exits with 0 if all gangs would start, now or after the named victims have terminated, or run already. Exits with 1
+    if a gang would wait. Exits with 2 if the result is unknown because the planner does not model a field of the pods,
+    or if the manifests create no pods.
     """
     reach = Reach(kubeconfig, context, settings, server, offline)
     asks = not reach.is_offline() and taken is None
     if trace and asks:
-        raise SettingsError("--trace", trace, "add --offline, or --snapshot: the status service shows none")
+        raise SettingsError("--trace", trace, "requires a local computation. Add --offline or --snapshot")
     if not file:
         if taken is None:
-            raise SettingsError("-f", "", "name a manifest with -f, a snapshot with --snapshot, or both")
+            raise SettingsError(
+                "-f", "", "is required without --snapshot. Name manifests, a snapshot, or both"
+            )
         answers = OfflineAnswers(snapshot_command.load(taken))
         keys = dict.fromkeys(own.gang.key for own in answers.judged.steps)
         _show([_outcome(answers, key) for key in keys], output, answers if trace else None)
@@ -133,7 +135,7 @@ def simulate(
         reading = Reading(document.policy, document.taken)
         wanted = wish(things, inside, reading, None, document.taken)
     tell(wanted)
-    if not wanted.made:  # nothing can be answered
+    if not wanted.made:  # no answer is possible
         raise typer.Exit(WRONG)
     if remote is not None:
         said, rest = _there(wanted, partial(_known, remote))
@@ -156,7 +158,7 @@ def simulate(
 async def _live(
     things: list[Thing], namespace: str, reach: Reach, policy: Policy | None
 ) -> tuple[Document, Wish]:
-    """The cluster, and what is wished. policy: that of the service, which knows the rest; None: all of it is read here."""
+    """The cluster, and the submission. policy: that of the service, which knows the rest; None: all is read here."""
     async with await reach.client() as client:
         if policy is None:
             chosen = await cluster_document.policy(client, reach.settings)
@@ -169,7 +171,7 @@ async def _live(
 
 
 def _known(remote: StatusClient, namespace: str, name: str) -> GangDetail | None:
-    """A gang that is there already; none where its pods may not be listed, since then only what comes can be asked."""
+    """An existing gang. None if its pods may not be listed: then only new pods can be simulated."""
     try:
         return remote.gang(namespace, name)
     except RefusedError as refused:
@@ -181,9 +183,9 @@ def _known(remote: StatusClient, namespace: str, name: str) -> GangDetail | None
 def _there(
     wanted: Wish, look: Callable[[str, str], GangDetail | None]
 ) -> tuple[dict[GangKey, Outcome], Wish]:
-    """What the gangs are that are there already, and what of the wish is not there yet.
+    """The outcomes of gangs that exist already, and the rest of the submission.
 
-    Pods are there in place of as many that are wished, role by role; those beyond them would join the gang.
+    Existing pods replace as many submitted ones, by role. Additional submitted pods would join the gang.
     """
     said: dict[GangKey, Outcome] = {}
     there: set[PodKey] = set()
@@ -203,7 +205,7 @@ def _there(
 
 
 def _as_it_is(key: GangKey, found: GangDetail) -> Outcome:
-    """A gang that is there already, in words of its own row."""
+    """The outcome of a gang that exists already, from its row."""
     row, answer = found.gang, STANDS.get(found.gang.state, WAITS)
     place = f", place {row.position} in the queue" if row.position is not None else ""
     return Outcome(
@@ -212,7 +214,7 @@ def _as_it_is(key: GangKey, found: GangDetail) -> Outcome:
         starts=answer in {RUNS, STARTS, MAKES_ROOM},
         answer=answer,
         reason=row.reason or "",
-        message=f"a gang of this name is there already and {row.state}{place}"
+        message=f"a gang with this name already exists and is {row.state}{place}"
         + (f": {row.message}" if row.message else ""),
         pods=len(found.members),
         seats={own.name: own.node for own in found.members if own.node},
@@ -221,16 +223,16 @@ def _as_it_is(key: GangKey, found: GangDetail) -> Outcome:
 
 
 def _certain(wanted: Wish, said: Mapping[GangKey, Outcome]) -> list[Outcome]:
-    """The answers in the order of the wish, without a yes that nothing stands behind.
+    """The outcomes in the order of the submission, without unfounded positive answers.
 
-    A gang whose members wait for each other waits, whatever room there is. What the planner does not model is in the
-    answer already, except of a gang that is there and of an earlier version of the service. Claims are left to the
-    answer: where the service gives it they were not read here.
+    A gang whose members wait for each other waits, whatever capacity is free. The answer already includes fields that
+    the planner does not model, except for an existing gang or an earlier version of the service. Claims are left to the
+    answer, because they were not read here if the service gave it.
     """
     outcomes = []
     for key, pods in wanted.gangs.items():
         if (own := said.get(key)) is None:
-            continue  # the service was asked about pods of no gang together
+            continue  # the service simulated all pods without a gang together
         fields = dict.fromkeys(f for pod in pods for f in pod.unmodeled if not is_of_storage(f))
         if own.answer in {STARTS, MAKES_ROOM, UNKNOWN} and key in wanted.held_up:
             own = _no(own, WAITS, Reason.MISSING_MEMBERS, wanted.held_up[key])
@@ -247,7 +249,7 @@ def _no(own: Outcome, answer: str, reason: Reason, message: str) -> Outcome:
 
 
 def _answered(key: GangKey, asked: TrialRequest, said: TrialAnswer) -> Outcome:
-    """The service's word; victims make the difference between room that is there and room that is made."""
+    """The outcome from the service's answer. With victims, the gang would start only after a preemption."""
     no = REFUSED if said.reason in REFUSALS else UNKNOWN if said.reason == Reason.UNSUPPORTED_FIELD else WAITS
     answer = (MAKES_ROOM if said.victims else STARTS) if said.starts else no
     return Outcome(
@@ -264,7 +266,7 @@ def _answered(key: GangKey, asked: TrialRequest, said: TrialAnswer) -> Outcome:
 
 
 def _of_wish(answers: OfflineAnswers, key: GangKey, pods: list[Pod]) -> Outcome:
-    """What becomes of a gang that was thought of; one of an existing gang's name joins it."""
+    """The outcome of a submitted gang. A gang with the name of an existing one joins it."""
     at = answers.judged.engine.ledger.registry.gang_of.get(pods[0].uid)
     if at is None:
         reason = Reason.OTHER_SCHEDULER
@@ -305,7 +307,7 @@ def _show(
     traced: OfflineAnswers | None = None,
     notes: Iterable[str] = (),
 ) -> None:
-    """The outcomes, or the trace of what was decided; what limits them; then the exit code."""
+    """Show the outcomes or the trace of decisions, and notes on them. Then exit with the right code."""
     if traced is not None:
         sys.stdout.write(traced.judged.trace().decode())
     elif not screen.document(outcomes, output):
@@ -315,7 +317,7 @@ def _show(
             screen.note("no pending gangs")
         for text in notes:
             screen.note(text)
-    # A gang that waits makes the answer no, whatever cannot be told of others.
+    # A gang that waits makes the answer negative, even if others are unknown.
     if any(not own.starts and own.answer != UNKNOWN for own in outcomes):
         raise typer.Exit(NO)
     if any(own.answer == UNKNOWN for own in outcomes):

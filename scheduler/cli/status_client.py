@@ -1,10 +1,10 @@
-"""The status service, asked from here: through the API server, at a URL, or in its Pod.
+"""The client of the status service: through the API server, at a URL, or in its Pod.
 
-Lives here: its JSON API as a person's shell uses it, with the credentials of the kubeconfig, and which replica is heard.
-Never here: what an answer means, or how it is shown.
+Lives here: calls of its JSON API with the credentials of the kubeconfig, and the choice of a replica. Never here: the
+meaning of an answer, or how it is shown.
 
-Through the API server the caller is known by whatever the API server believes: a token, a client certificate, an exec
-plug-in. The other two roads pass the token on, and know no certificate.
+Through the API server, all credentials of the API server work: a token, a client certificate, an exec plugin. The other
+two ways pass on the token, and do not support certificates.
 """
 
 import asyncio
@@ -37,54 +37,54 @@ Part = TypeVar("Part", bound=msgspec.Struct)
 Question: TypeAlias = Callable[[HttpConnection], T]
 
 POD: Final = "pod"
-"""The word that stands for: by a port-forward through the API server, in the Pod that acts."""
+"""The value that selects a port-forward through the API server to the active Pod."""
 
 TRIES: Final = 6
-"""Requests until a standby replica's answer is shown. It closes its connection after each answer, and the next one goes
-to any replica: of two, the active one is missed six times in a row once in 64 questions.
+"""Requests until the answer of a standby replica is shown. It closes its connection after each answer, and the next one
+goes to any replica. With two replicas, the active one is missed six times in a row once in 64 cases.
 """
 
 ROLE: Final = (
-    f"you may not list pods and forward ports in {HOME}: ask an administrator for the ClusterRole gangwright-view there, "
-    "or leave out --server"
+    f"requires the rights to list pods and forward ports in {HOME}. Ask an administrator for the ClusterRole "
+    "gangwright-view there, or leave out --server"
 )
 
-AWAY: Final = "the status service does not answer there; does it run, and is the port-forward up?"
+AWAY: Final = "does not answer. Check that the status service runs and that the port-forward is up"
 
-OFFLINE: Final = "--offline works the answer out from what you may read"
-"""What a command can do without the service."""
+OFFLINE: Final = "use --offline to compute the answer from what you may read"
+"""The alternative of a command without the service."""
 
 MISSING: Final[Mapping[int, str]] = {
-    403: "the API server does not let you ask the status service, or Gangwright is not installed",
+    403: "the API server does not let you use the status service, or Gangwright is not installed",
     404: "the status service is not installed behind this API server",
     503: f"no replica of the status service answers the API server; see: kubectl -n {HOME} get pods",
 }
-"""What the API server's own answer at the status API's paths means."""
+"""The meaning of the API server's own answers at the paths of the status API."""
 
 STANDINGS: Final[Mapping[Standing | None, str]] = {
-    Standing.READING: "Gangwright still reads the cluster: it places no pod before it has",
+    Standing.READING: "Gangwright is still reading the cluster; it schedules no pod until it is done",
     Standing.STANDBY: (
-        "a standby replica answered, which knows no reasons, positions and forecasts; where no replica is active no pod is "
-        f"placed, see: kubectl -n {HOME} get leases,pods"
+        "answered by a standby replica (no reasons, positions or forecasts). If no replica is active, no pod is scheduled; "
+        f"see: kubectl -n {HOME} get leases,pods"
     ),
     Standing.STALE: (
-        "Gangwright does not see the API server now, so this may be the past: it places no pod until it does; its log "
-        "and /readyz say what is missing"
+        "Gangwright can't reach the API server now, so this answer may be outdated, and no pod is scheduled; see its log "
+        "and /readyz"
     ),
 }
-"""What is said beside an answer of such a replica."""
+"""Notes on an answer, by the state of the replica."""
 
 LOGIN: Final = (
-    "your kubeconfig's user must have a token, not a certificate alone; for one: kubectl config set-credentials NAME "
-    "--token=$(kubectl create token SERVICEACCOUNT), then kubectl config set-context --current --user=NAME; "
-    "without --server a certificate is enough"
+    "the user in your kubeconfig needs a token, not only a certificate. Set one: kubectl config set-credentials NAME "
+    "--token=$(kubectl create token SERVICEACCOUNT), then kubectl config set-context --current --user=NAME. "
+    "Without --server a certificate is enough"
 )
 
 PAGE: Final = 1000
 
 
 class RefusedError(GangwrightError):
-    """The service cannot do it now, or may not do it for this person; `status` is that of HTTP."""
+    """The service can't do it now, or the user is not allowed to. `status` is the HTTP status."""
 
     def __init__(self, text: str, status: int) -> None:
         super().__init__(f"the status service: {text}")
@@ -92,7 +92,7 @@ class RefusedError(GangwrightError):
 
 
 class MissingServiceError(GangwrightError):
-    """The API server answers in place of the service; `status` is that of HTTP."""
+    """The API server answered instead of the service. `status` is the HTTP status."""
 
     def __init__(self, said: errors.KubeError, advice: str) -> None:
         super().__init__("; ".join(filter(None, (f"{MISSING[said.status]} ({said.words})", advice))))
@@ -100,9 +100,9 @@ class MissingServiceError(GangwrightError):
 
 
 class StatusClient:
-    """What the service says; the same questions as `offline_answers.OfflineAnswers`.
+    """Answers of the service, with the same methods as `offline_answers.OfflineAnswers`.
 
-    advice: what a person can do where the service is not there.
+    advice: what to do if the service is not available.
     """
 
     def __init__(self, reach: Reach, advice: str = OFFLINE) -> None:
@@ -110,26 +110,26 @@ class StatusClient:
         self._advice = advice
         self._known: Access | None = None
         self._standing: Standing | None = None
-        """How the replica stands that answered last; None where it did not say."""
+        """The state of the replica that answered last. None if it did not say."""
 
     @property
     def now(self) -> float:
         return steady()
 
     def gangs(self, namespace: str | None = None, selector: str = "") -> list[schemas.GangRow]:
-        """All gangs, or those of one namespace, by name. selector: of labels, as kubectl writes it."""
+        """All gangs, or those of one namespace, by name. selector: a label selector in kubectl's syntax."""
         inside = {} if namespace is None else {"namespace": namespace}
         return self._gangs("/v1/gangs", inside | _labels(selector))
 
     def queue(self, selector: str = "") -> list[schemas.GangRow]:
-        """The gangs that wait, in order."""
+        """Pending gangs in queue order."""
         return self._gangs("/v1/queue", _labels(selector))
 
     def _gangs(self, path: str, query: Mapping[str, str]) -> list[schemas.GangRow]:
         return [row for page in self._pages(path, query, schemas.GangList) for row in page.gangs]
 
     def gang(self, namespace: str, name: str) -> schemas.GangDetail | None:
-        """One gang; None where there is none."""
+        """One gang. None if not found."""
         try:
             return self._one("GET", f"/v1/gangs/{quote(namespace)}/{quote(name)}", schemas.GangDetail)
         except RefusedError as refusal:
@@ -144,21 +144,21 @@ class StatusClient:
         return msgspec.structs.replace(pages[0], nodes=every, next=None)
 
     def fragmentation(self) -> dict[str, float]:
-        """By resource, where a gang asks for it."""
+        """Fragmentation by resource, for resources that gangs request."""
         found = self._one("GET", "/v1/cluster", node_schemas.ClusterStatus)
         return {own.name: own.fragmentation for own in found.resources if own.fragmentation is not None}
 
     def shares(self) -> accounting.ShareList:
-        """What each namespace uses, and may."""
+        """Usage, guarantee and ceiling of each namespace."""
         return self._one("GET", "/v1/shares", accounting.ShareList)
 
     def history(self, namespace: str | None, limit: int) -> accounting.HistoryList:
-        """The last gangs that ended, of one namespace or of all."""
+        """The latest finished gangs, of one namespace or of all."""
         words = {"limit": str(limit), **({} if namespace is None else {"namespace": namespace})}
         return self._one("GET", f"/v1/history?{urlencode(words)}", accounting.HistoryList)
 
     def policy(self) -> "Policy":
-        """Which pods the service places, and which levels its nodes have; of all else the defaults."""
+        """The scheduler names and levels of the service, with defaults for the rest."""
         from scheduler.model.cluster import Level  # late: it loads numpy
         from scheduler.model.policy import Policy
 
@@ -167,15 +167,15 @@ class StatusClient:
         return Policy(scheduler_names=frozenset(found.scheduler_names), levels=levels)
 
     def seats(self, _namespace: str, _name: str) -> dict[str, str]:
-        """No gang waits for seats that are there: they are given at once."""
+        """Empty: no gang waits while it fits, because the service assigns nodes at once."""
         return {}
 
     def away(self) -> str:
-        """Why nothing happens now, as the replica that answered has it; empty where it acts, or did not say."""
+        """Why no gang is scheduled now, by the replica that answered. Empty if it is active, or did not say."""
         return STANDINGS.get(self._standing, "")
 
     def notes(self) -> Iterator[str]:
-        """What is said beside its answers."""
+        """Notes on its answers."""
         if away := self.away():
             yield away
 
@@ -184,15 +184,15 @@ class StatusClient:
         return self._one("POST", "/v1/simulate", schemas.TrialAnswer, body=msgspec.json.encode(asked))
 
     def drain(self, node: str) -> schemas.DrainAnswer:
-        """Move gangs away from a node."""
+        """Move gangs off a node."""
         return self._one("POST", f"/v1/nodes/{quote(node)}/drain", schemas.DrainAnswer, body=b"{}")
 
     def defrag(self, *, dry_run: bool) -> DefragAnswer:
-        """Moves that make room for the first gang that waits: shown, or begun."""
+        """Moves that let the first waiting gang start: shown, or started."""
         body = msgspec.json.encode(DefragRequest(dry_run))
         return self._one("POST", "/v1/defrag", DefragAnswer, body=body)
 
-    # How it is asked
+    # Requests
 
     def _one(self, method: str, path: str, kind: type[Part], *, body: bytes | None = None) -> Part:
         return self._ask(lambda server: self._call(server, method, path, kind, body=body))
@@ -210,7 +210,7 @@ class StatusClient:
         return self._ask(every)
 
     def _ask(self, question: Question[T]) -> T:
-        """The answer, by the road that the person chose. Raises GangwrightError."""
+        """The answer, in the way that the options select. Raises GangwrightError."""
         url = self._reach.server
         if url == POD:
             return asyncio.run(self._in_a_pod(question))
@@ -222,31 +222,33 @@ class StatusClient:
             raise SettingsError("--server", url, f"{AWAY} ({error})") from error
 
     async def _access(self) -> Access:
-        """Found once, since a plug-in that logs in takes its time; what is old in it is read again."""
+        """The credentials. Found once, because a login plugin is slow; expired parts are read again."""
         if self._known is None:
             self._known = await find_access(self._reach.kubeconfig, self._reach.context)
         return self._known
 
     async def _behind(self) -> HttpConnection:
-        """The API server that passes questions on to the service."""
+        """A connection to the API server, which passes requests on to the service."""
         return await api_server(await self._access())
 
     async def _at(self, text: str) -> HttpConnection:
-        """The URL that the person named; a token is sent over TLS, or not beyond this machine."""
+        """A connection to the given URL. A token is sent only over TLS or on loopback."""
         try:
             url = URL(text)
         except ValueError:
             url = URL()
         if url.scheme not in {"http", "https"} or not url.host:
-            raise SettingsError("--server", text, f"must be an http or https URL, or the word {POD}")
+            raise SettingsError("--server", text, f"must be an http or https URL, or {POD}")
         if url.scheme == "http" and not _is_loopback(url.host):
-            raise SettingsError("--server", text, "must be https: your token would be sent in clear")
+            raise SettingsError(
+                "--server", text, "must be https, because your token would be sent unencrypted"
+            )
         headers = await (await self._access()).headers()
         tls = ssl.create_default_context() if url.scheme == "https" else None
         return HttpConnection(url.with_user(None), headers, tls=tls)
 
     async def _in_a_pod(self, question: Question[T]) -> T:
-        """The first Pod that acts is heard; if none does, the last."""
+        """The answer of the first active Pod, or of the last one if none is active."""
         from scheduler.kube.port_forward import forwarded  # late: it needs aiohttp
         from scheduler.settings import StatusServer
 
@@ -283,10 +285,10 @@ class StatusClient:
         query: Mapping[str, str] | None = None,
         body: bytes | None = None,
     ) -> Part:
-        """One answer of the service, of an active replica if one is met.
+        """One answer of the service, from an active replica if possible.
 
-        Raises RefusedError for every status but 200, MissingServiceError or a KubeError where the API server answers in
-        its place, Unreachable where there is no answer.
+        Raises RefusedError for every status but 200, MissingServiceError or a KubeError if the API server answers
+        instead, and Unreachable if there is no answer.
         """
         path = path if self._reach.server else f"{API_PREFIX}{path}"
         call = f"{method} {path}"
@@ -304,7 +306,7 @@ class StatusClient:
         try:
             return msgspec.json.decode(answer.body, type=kind)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise errors.Garbled(call, f"not this version of the status API: {error}") from error
+            raise errors.Garbled(call, f"unsupported version of the status API: {error}") from error
 
 
 def _labels(selector: str) -> dict[str, str]:
@@ -312,8 +314,8 @@ def _labels(selector: str) -> dict[str, str]:
 
 
 async def _running(reach: Reach) -> list[str]:
-    """The Pods of Gangwright, where manifests/ put them. Raises SettingsError where none runs."""
-    from scheduler.kube.changes import Resource  # late: this road alone needs aiohttp
+    """The Pods of Gangwright in the namespace of manifests/. Raises SettingsError if none runs."""
+    from scheduler.kube.changes import Resource  # late: only this way needs aiohttp
     from scheduler.kube.listing import objects
     from scheduler.objects import api
 
@@ -326,7 +328,7 @@ async def _running(reach: Reach) -> list[str]:
             raise SettingsError("--server", POD, ROLE) from error
     running = [pod.metadata.name for pod in found if pod.status.phase == "Running"]
     if not running:
-        remedy = f"no Pod of Gangwright runs in {HOME}; see: kubectl -n {HOME} get pods"
+        remedy = f"found no running Pod of Gangwright in {HOME}. See: kubectl -n {HOME} get pods"
         raise SettingsError("--server", POD, remedy)
     return running
 
@@ -339,13 +341,13 @@ def _closing(server: HttpConnection, question: Question[T]) -> T:
 
 
 def _is_loopback(host: str) -> bool:
-    from scheduler.settings.kinds import is_loopback  # late: it brings all settings
+    from scheduler.settings.kinds import is_loopback  # late: it imports all settings
 
     return is_loopback(host)
 
 
 def _standing(answer: Answer) -> Standing | None:
-    """How the replica stands that answered; None where it was not the service, or an earlier version of it."""
+    """The state of the replica that answered. None if it was not the service, or an earlier version of it."""
     try:
         return Standing(answer.headers.get(REPLICA.lower(), ""))
     except ValueError:
@@ -353,10 +355,10 @@ def _standing(answer: Answer) -> Standing | None:
 
 
 def _told(answer: Answer) -> str:
-    """What the service says about why it does not answer."""
+    """The error message of the service."""
     try:
         said = str(json.loads(answer.body)["error"])
     except (ValueError, LookupError, TypeError):
-        said = "no word why"
+        said = "no error message"
     advice = f"; {LOGIN}" if answer.status == 401 else ""
     return f"{answer.status}: {shortened(said)}{advice}"

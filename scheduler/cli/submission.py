@@ -1,8 +1,8 @@
-"""What a person thinks of submitting, read as Gangwright reads it: gangs, their pods, and what is wrong with them.
+"""A submission as Gangwright reads it: gangs, their pods, and their errors.
 
-Lives here: the way from manifests to pods of the model, by the very readers of the service, the words that must be
-there, and what is said of them. Never here: a call that changes anything. The API server's own part (the gate, a
-namespace's defaults, priority classes) is done here as it will be done there, as far as it can be told from outside.
+Lives here: the way from manifests to pods of the model, with the decoders of the service, the checks, and their
+messages. Never here: a call that changes anything. The effects of the API server (the gate, defaults of a namespace,
+priority classes) are applied here, as far as they are visible from outside.
 """
 
 from collections import Counter
@@ -29,13 +29,13 @@ from scheduler.objects import api, labels, owners
 from scheduler.objects.parsing import KNOWN, LABELS
 
 _Stated: TypeAlias = Mapping[tuple[str, GangKey], Mapping[str, int]]
-"""What pod groups say of the quorum, by format and gang."""
+"""The quorums of pod groups, by format and gang."""
 
 PRIORITIES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
 
 class PriorityClass(msgspec.Struct, rename="camel"):
-    """What pods of this class get."""
+    """The fields that pods of this class get."""
 
     value: int = 0
     global_default: bool = False
@@ -44,12 +44,12 @@ class PriorityClass(msgspec.Struct, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What was read of the manifests. pods: in order; events: the same, with groups, as facts.
+    """The content of the manifests. pods: in order; events: the same with groups, as facts.
 
-    wrong: why they would not be placed as they are.  notes: what would not work as asked, or could be better.
-    unnamed: pods that cannot be told among others, because neither their names nor their gang's are known before.
-    held_up: gangs that wait for good, and why: members are made only when others are ready, or are taken for those of
-    another run.  stated: quorums that pod groups state.
+    wrong: errors because of which they would not be placed. notes: warnings about settings without effect, and advice.
+    unnamed: pods that can't be identified later, because neither their names nor their gang's are known yet. held_up:
+    gangs that would never start, and why: members are created only when others are ready, or count as members of
+    another run. stated: quorums of pod groups.
     """
 
     pods: tuple[Pod, ...]
@@ -58,13 +58,13 @@ class Wish:
     notes: tuple[str, ...]
     unnamed: frozenset[PodKey] = frozenset()
     made: tuple[Template, ...] = ()
-    """Who is alike among the pods."""
+    """The templates of the pods."""
     held_up: Mapping[GangKey, str] = field(default_factory=dict)
     stated: _Stated = field(default_factory=dict)
 
     @property
     def gangs(self) -> dict[GangKey, list[Pod]]:
-        """The gangs, and pods that are of none under the name of their own."""
+        """The pods by gang. A pod without a gang has its own name as the key."""
         found: dict[GangKey, list[Pod]] = {}
         for pod in self.pods:
             found.setdefault(gang_of(pod), []).append(pod)
@@ -72,37 +72,37 @@ class Wish:
 
     @property
     def unmodeled(self) -> list[str]:
-        """Fields of the pods that decide about nodes and that the planner does not model."""
+        """Fields of the pods that limit their nodes, but that the planner does not model."""
         return list(dict.fromkeys(field for pod in self.pods for field in pod.unmodeled))
 
     def is_named(self, pods: Iterable[Pod]) -> bool:
-        """They can be told among others: they are a gang, or their names are known before they are made."""
+        """Whether they can be identified later: they are a gang, or their names are known before they are created."""
         return self.unnamed.isdisjoint(pod.key for pod in pods)
 
     def without(self, gone: Container[PodKey]) -> "Wish":
-        """The same without these pods."""
+        """The submission without these pods."""
         events = (own for own in self.events if not (isinstance(own, PodSeen) and own.pod.key in gone))
         pods = (pod for pod in self.pods if pod.key not in gone)
         return replace(self, pods=tuple(pods), events=tuple(events))
 
 
 def gang_of(pod: Pod) -> GangKey:
-    """Its gang; of a pod that is of none, or a gang of its own, the pod's name."""
+    """The pod's gang. For a pod without a gang, or a gang of one, the pod's name."""
     key = gang_spec.gang_key(pod)
     return GangKey(*pod.key) if gang_spec.is_gang_of_one(key) else key
 
 
 def is_of_storage(unmodeled: str) -> bool:
-    """What is not modelled hangs on claims, which must have been read."""
+    """Whether the unmodeled field depends on claims, which must have been read."""
     return unmodeled.startswith("spec.volumes: a claim")
 
 
 async def priorities(client: Client) -> Mapping[str, PriorityClass] | None:
-    """The priority classes by name; None when they may not be read, which is said."""
+    """The priority classes by name. None, with a note, if they may not be read."""
     try:
         found = await listed(client, ch.Resource(PRIORITIES, PriorityClass))
     except (errors.Forbidden, errors.NotFound):
-        screen.note("priority classes may not be read with your rights: priority 0 is assumed")
+        screen.note("you may not read priority classes; priority 0 is assumed")
         return None
     return {own.key.name: own.object for own in found if isinstance(own, ch.Seen)}
 
@@ -114,7 +114,7 @@ def wish(
     classes: Mapping[str, PriorityClass] | None,
     now: float,
 ) -> Wish:
-    """What these manifests would bring into the cluster. Raises SettingsError for what cannot be read at all."""
+    """The submission of these manifests. Raises SettingsError for unreadable objects."""
     classes = None if classes is None else {**classes, **_brought(things)}
     made = [_admitted(own, classes) for thing in things for own in manifest_pods.templates(thing, namespace)]
     brought = [*things, *(own.group for own in made if own.group)]
@@ -140,7 +140,7 @@ def wish(
 
 
 def tell(wanted: Wish) -> None:
-    """Everything that was found, one line each: errors, then warnings."""
+    """Show all findings, one per line: errors, then warnings."""
     for kind, style, texts in (("error", "bold red", wanted.wrong), ("warning", "yellow", wanted.notes)):
         for text in texts:
             screen.console(errors=True).print(
@@ -149,7 +149,7 @@ def tell(wanted: Wish) -> None:
 
 
 def _brought(things: Iterable[Thing]) -> Mapping[str, PriorityClass]:
-    """The priority classes that the manifests bring themselves. Raises SettingsError."""
+    """The priority classes in the manifests. Raises SettingsError."""
     try:
         return {
             str(thing["metadata"]["name"]): msgspec.convert(thing, PriorityClass)
@@ -169,7 +169,7 @@ def _unnamed(pods: Sequence[Pod], made: Sequence[Template]) -> Iterator[PodKey]:
 
 
 def _admitted(own: Template, classes: Mapping[str, PriorityClass] | None) -> Template:
-    """The template with the priority that the API server would write."""
+    """The template with the priority that the API server would set."""
     spec = own.pod.get("spec") or {}
     if classes is None or not isinstance(spec, dict) or "priority" in spec:
         return own
@@ -177,14 +177,14 @@ def _admitted(own: Template, classes: Mapping[str, PriorityClass] | None) -> Tem
     usual = next((one for one in classes.values() if one.global_default), PriorityClass())
     if named and named not in classes:
         known = ", ".join(sorted(classes)) or "none"
-        raise SettingsError("spec.priorityClassName", named, f"no such priority class; there are: {known}")
+        raise SettingsError("spec.priorityClassName", named, f"not found. Use one of: {known}")
     chosen = classes[named] if named else usual
     given = {"priority": chosen.value, "preemptionPolicy": chosen.preemption_policy or None}
     return replace(own, pod={**own.pod, "spec": {**given, **spec}})
 
 
 def _as_made(event: Event, now: float, policy: Policy) -> Event:
-    """The pod as it would be a moment after it was made: it has come last, and our gate is on it."""
+    """The pod as it would be right after its creation: the newest one, with Gangwright's gate."""
     if not isinstance(event, PodSeen):
         return event
     ours = event.pod.scheduler in policy.scheduler_names
@@ -194,41 +194,41 @@ def _as_made(event: Event, now: float, policy: Policy) -> Event:
 def _wrong(
     pods: Sequence[Pod], groups: Iterable[Group], made: Sequence[Template], stated: _Stated, policy: Policy
 ) -> Iterator[str]:
-    """Why they would not be placed."""
+    """The errors because of which they would not be placed."""
     if not made:
-        yield "these manifests make no pods that are known here; Jobs, JobSets, Pods, … are"
+        yield "no pods found: these manifests contain no Job, JobSet, Pod or other supported kind"
     yield from _forged(made)
     names = " or ".join(sorted(policy.scheduler_names))
     for own in made:
         said = at(own.pod.get("spec"), "schedulerName") or "default-scheduler"
         if own.count and said not in policy.scheduler_names:
             place = f"{own.path}.spec.schedulerName".removeprefix(".")
-            yield f"{own.maker}: {place}: {said!r}: write {names}, or Gangwright never sees the pods"
+            yield f"{own.maker}: {place}: must be {names}, not {said!r}; otherwise Gangwright ignores the pods"
     for pod in pods:
         yield from (str(complaint) for complaint in pod.complaints if complaint.fatal)
         wanted = pod.membership.wish.level if pod.membership else None
         known = [level.name for level in policy.levels]
         if wanted is not None and wanted not in known:
-            yield f"{labels.LEVEL}: {wanted!r}: use one of the configured levels: {', '.join(known)}"
+            yield f"{labels.LEVEL}: must be one of the configured levels {', '.join(known)}, not {wanted!r}"
     yield from (f"PodGroup {own.key.name}: {c}" for own in groups for c in own.complaints if c.fatal)
     for gang, role, least, there in _short(pods, stated):
         of = f" of role {role}" if role else ""
-        yield f"gang {gang.name} needs {least} members{of} and these manifests make {there}: it would never start"
+        yield f"gang {gang.name} requires {least} members{of}, but these manifests create {there}; it would never start"
 
 
 def _forged(made: Sequence[Template]) -> Iterator[str]:
-    """What the trust policy lets nobody else write: the API server would refuse every pod."""
+    """Annotations that only Gangwright may write: the API server would reject every pod."""
     for own in made:
         written = (own.pod.get("metadata") or {}).get("annotations") or {}
         yield from (
-            f"{own.maker}: {key}: remove it: Gangwright alone writes it"
+            f"{own.maker}: {key}: is written by Gangwright alone. Remove it"
             for key in (labels.PLAN, labels.SEAT)
             if key in written
         )
 
 
 def _by_gang(pods: Sequence[Pod], made: Sequence[Template]) -> dict[GangKey, list[Template]]:
-    """Which templates make the members of each gang."""
+    """The templates of the members of each gang."""
     of_pod = {pod.key: gang_of(pod) for pod in pods}
     gangs: dict[GangKey, list[Template]] = {}
     for own in made:
@@ -241,7 +241,7 @@ def _by_gang(pods: Sequence[Pod], made: Sequence[Template]) -> dict[GangKey, lis
 def _apart(
     pods: Sequence[Pod], gangs: Mapping[GangKey, Sequence[Template]], groups: _Stated
 ) -> Iterator[tuple[GangKey, str]]:
-    """Gangs of pods of several controllers that do not say so: the service takes one controller's pods at a time."""
+    """Gangs with pods of several controllers that state no size: the service counts one controller's pods at a time."""
     first = {own.gang: own for own in (pod.membership for pod in reversed(pods)) if own is not None}
     for gang, mates in gangs.items():
         said = first.get(gang)
@@ -255,8 +255,8 @@ def _apart(
         most, total = max(share.values()), sum(own.count for own in mates)
         if most < least <= total:
             text = (
-                f"gang {gang.name} needs {least} members and no controller makes more than {most} of these {total} pods, "
-                f'so it would never start: add the annotation {labels.MEMBERS}: "{total}" to every template, or roles'
+                f"gang {gang.name} requires {least} members, but no controller creates more than {most} of these {total} "
+                f'pods; it would never start. Add the annotation {labels.MEMBERS}: "{total}" to every template, or use roles'
             )
             yield gang, text
 
@@ -264,7 +264,7 @@ def _apart(
 def _held_up(
     pods: Sequence[Pod], gangs: Mapping[GangKey, Sequence[Template]], groups: _Stated
 ) -> Iterator[tuple[GangKey, str]]:
-    """Gangs that have their quorum only when pods are made that wait for members of the same gang, and why."""
+    """Gangs whose quorum needs pods that are created only after members of the same gang are ready, and why."""
     late: set[PodKey] = set()
     why: dict[GangKey, str] = {}
     for gang, mates in gangs.items():
@@ -273,14 +273,14 @@ def _held_up(
             if first < own.count:
                 late |= {PodKey(own.namespace, name) for name in own.names()[first:]}
                 why.setdefault(gang, f"{own.maker}: {own.awaits}")
-    short = {gang for gang, *_ in _short(pods, groups)}  # told already, as members that are never made
+    short = {gang for gang, *_ in _short(pods, groups)}  # reported already, as members that are never created
     early = [pod for pod in pods if pod.key not in late]
     held_up = dict.fromkeys(gang for gang, *_ in _short(early, groups) if gang not in short)
     yield from ((gang, why[gang]) for gang in held_up)
 
 
 def _short(pods: Sequence[Pod], groups: _Stated) -> Iterator[tuple[GangKey, str, int, int]]:
-    """Gangs that need more members than there are: the role, how many of it they need, how many there are."""
+    """Gangs that require more members than exist: the role, the required number, the existing number."""
     roles: dict[GangKey, Counter[str]] = {}
     quorums: dict[GangKey, Mapping[str, int]] = {}
     for pod in pods:
@@ -298,7 +298,7 @@ def _short(pods: Sequence[Pod], groups: _Stated) -> Iterator[tuple[GangKey, str,
 
 
 def _notes(pods: Sequence[Pod], things: Sequence[Thing], made: Sequence[Template]) -> Iterator[str]:
-    """What is honored only in part, or could be better."""
+    """Warnings about settings without effect, and advice."""
     misplaced = {key: text for own in made for key, text in _misplaced(own)}
     for pod in pods:
         yield from (misplaced.get(own.field, str(own)) for own in pod.complaints if not own.fatal)
@@ -317,7 +317,7 @@ def _notes(pods: Sequence[Pod], things: Sequence[Thing], made: Sequence[Template
 
 
 def _misplaced(own: Template) -> Iterator[tuple[str, str]]:
-    """Keys of ours that are among the labels and not the annotations, or the other way around, and what to do."""
+    """Gangwright's keys that are labels instead of annotations, or vice versa, and the fix."""
     for key in KNOWN - LABELS & own.said("labels").keys():
         yield key, f"{own.maker}: label {key} is ignored: set it as an annotation"
     for key in LABELS & own.said("annotations").keys():
@@ -325,14 +325,14 @@ def _misplaced(own: Template) -> Iterator[tuple[str, str]]:
 
 
 def _lines(maker: str, mates: Sequence[Template]) -> str:
-    """The lines that make pods of no gang one."""
+    """The lines that would make these pods a gang."""
     total = sum(own.count for own in mates)
     several = len({own.controller for own in mates}) > 1 or any(own.controllers > 1 for own in mates)
     numbers = (labels.MIN_MEMBERS, labels.MEMBERS) if several else (labels.MIN_MEMBERS,)
     said = " and ".join(f'{key}: "{total}"' for key in numbers)
     places = dict.fromkeys(own.words or f"{own.path}.metadata" for own in mates)
     return (
-        f"{maker}: its {total} pods are placed one by one. To make them a gang, write under {', '.join(places)} the label "
+        f"{maker}: its {total} pods are placed one by one. To make them a gang, set under {', '.join(places)} the label "
         f"{labels.GANG}: {maker.partition('/')[2]} and the annotation{'s' * several} {said}"
     )
 
@@ -350,4 +350,4 @@ def _of_owner(thing: Thing) -> Iterator[str]:
         raise SettingsError(maker, "its spec", str(error)) from None
     yield from (f"{maker}: {warning}" for warning in traits.warnings)
     if not traits.remakes_freely:
-        yield f"{maker}: write podReplacementPolicy: Failed, and a seat that is lost before the pod ran costs no retry"
+        yield f"{maker}: set podReplacementPolicy: Failed, so that a pod that is moved before it ran costs no retry"

@@ -1,8 +1,8 @@
-"""`gangwright submit`: check manifests with the readers of the service, apply them, and wait if asked to.
+"""`gangwright submit`: check manifests with the decoders of the service, apply them, and optionally wait.
 
-Before a maker of pods is applied, its pods are made by a dry run of the API server: a Job is accepted whatever its
-template says, and a missing RuntimeClass or a full quota shows on the Job alone. Never here: what the pods say of their
-gang (`submission`).
+Before an owner of pods is applied, its pods are created by a dry run of the API server. The API server accepts a Job
+with any template, and a missing RuntimeClass or an exceeded quota is only visible on the Job later. Never here: what
+the pods say about their gang (`submission`).
 """
 
 import asyncio
@@ -40,31 +40,36 @@ from scheduler.replay import stand
 from scheduler.status import gang_views
 
 MANAGER: Final = f"{labels.FIELD_MANAGER}-submit"
-"""Whose fields server-side apply makes of what is written in the manifests."""
+"""The field manager for server-side apply."""
 
 ENDED: Final = "ended"
-"""The state of a gang whose members all ran and have ended, perhaps between two looks."""
+"""The state of a gang whose members all ran and have finished, perhaps between two reads."""
 
 UNMODELED: Final = (
-    "the planner does not model this, and kube-scheduler decides by it, pod by pod: "
-    "Gangwright cannot tell whether every pod finds a node"
+    "the planner does not model this field, but kube-scheduler uses it for each pod; "
+    "it is unknown whether every pod finds a node"
 )
 
 DONE: Final = frozenset({"bound", "running", ENDED})
 
 
 def submit(
-    file: Annotated[str, typer.Option("--filename", "-f", help="Manifests; - reads standard input.")],
+    file: Annotated[
+        str, typer.Option("--filename", "-f", help='Manifests to apply ("-" for standard input).')
+    ],
     namespace: Namespace = "",
     wait: Annotated[bool, typer.Option("--wait", help="Wait until every gang has its nodes.")] = False,
     timeout: Annotated[
-        str, typer.Option(help="How long to wait at most, such as 90s or 1h; 0: for ever.")
+        str, typer.Option(help="Longest wait, for example 90s or 1h. 0 means no limit.")
     ] = "0",
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Let the API server check it, and keep nothing.")
+        bool, typer.Option("--dry-run", help="Check by the API server, without changes.")
     ] = False,
     force: Annotated[
-        bool, typer.Option("--force-conflicts", help="Take fields over that somebody else applied.")
+        bool,
+        typer.Option(
+            "--force-conflicts", help="Ownership of conflicting fields, as kubectl apply --force-conflicts."
+        ),
     ] = False,
     kubeconfig: Kubeconfig = "",
     context: Context = "",
@@ -72,8 +77,8 @@ def submit(
 ) -> None:
     """Check a job's manifests, then apply them.
 
-    Labels and annotations that are missing or misspelled are named. Nothing is applied while something is wrong. With
-    --wait it ends with 1 when a gang has no nodes in time.
+    It reports missing and misspelled labels and annotations. If there is an error, nothing is applied. With --wait it
+    exits with 1 if a gang has no nodes in time.
     """
     limit = float("inf") if timeout == "0" else duration_of("--timeout", timeout)
     reach = Reach(kubeconfig, context, settings)
@@ -82,7 +87,7 @@ def submit(
         said = thing["metadata"].get("namespace")
         if namespace and said and said != namespace:
             raise SettingsError(
-                "--namespace", namespace, f"{file} names another, {said}; leave one of them out"
+                "--namespace", namespace, f"must match the namespace {said} in {file}. Leave out one of them"
             )
     policy = _policy(reach)
     work = _submit(things, inside, reach, policy, wait, limit, dry_run=dry_run, force=force)
@@ -90,7 +95,7 @@ def submit(
 
 
 def _policy(reach: Reach) -> Policy | None:
-    """As the service says; None where the settings are named, or it does not answer."""
+    """The policy of the service. None if a settings file is given, or if the service does not answer."""
     try:
         return StatusClient(reach).policy() if reach.settings is None else None
     except MissingServiceError:
@@ -130,7 +135,7 @@ async def _submit(
 
 
 async def _paths(client: Client, things: list[Thing], namespace: str) -> list[tuple[str, Thing]]:
-    """Where each of them goes; all are found before the first is applied."""
+    """The path of each object. All are found before the first one is applied."""
     discovery, paths = Discovery(client), list[tuple[str, Thing]]()
     for thing in things:
         meta = thing["metadata"]
@@ -141,7 +146,7 @@ async def _paths(client: Client, things: list[Thing], namespace: str) -> list[tu
 
 
 async def _apply(client: Client, path: str, thing: Thing, *, dry_run: bool, force: bool) -> str:
-    """The uid of what is there now."""
+    """Apply one object. Returns its uid."""
     params = {
         "fieldManager": MANAGER,
         **({"dryRun": "All"} if dry_run else {}),
@@ -153,7 +158,7 @@ async def _apply(client: Client, path: str, thing: Thing, *, dry_run: bool, forc
     except errors.Invalid as refused:
         if "immutable" in str(refused):
             screen.note(
-                f"{name} is there already and cannot be changed so: delete it first, or take another name"
+                f"{name} already exists, and the change touches immutable fields; delete it first, or use another name"
             )
         raise
     screen.line(f"{name} {'would be applied' if dry_run else 'applied'}")
@@ -162,10 +167,10 @@ async def _apply(client: Client, path: str, thing: Thing, *, dry_run: bool, forc
 
 
 async def _wait(client: Client, reading: Reading, wanted: Wish, made: set[str], limit: float) -> int:
-    """Look at the gangs until all have their nodes; says what changes. made: uids of what was applied."""
+    """Watch the gangs until all have their nodes, and report changes. made: uids of the applied objects."""
     gangs, told = [key for key, pods in wanted.gangs.items() if wanted.is_named(pods)], dict[GangKey, str]()
     if len(gangs) < len(wanted.gangs):
-        screen.note("pods and gangs whose names are not known yet are not waited for")
+        screen.note("--wait ignores pods and gangs whose names are not known yet")
     groups = [event for event in wanted.events if isinstance(event, GroupSeen)]
     until, others = steady() + limit, None
     async with GangWatch(client, gangs) as watch:
@@ -180,20 +185,20 @@ async def _wait(client: Client, reading: Reading, wanted: Wish, made: set[str], 
             if all(state in DONE for state in states.values()):
                 return 0
             if steady() >= until:
-                screen.note(f"not all have their nodes; see: gangwright explain {gangs[0]}")
+                screen.note(f"timed out: not all gangs have nodes; see: gangwright explain {gangs[0]}")
                 return NO
             await watch.changed(None if math.isinf(limit) else max(0.0, until - steady()))
 
 
 def _look(reading: Reading, watch: GangWatch, groups: list[GroupSeen]) -> Engine:
-    """The gangs as the ledger would have them, by their pods."""
+    """An engine with the gangs of these pods."""
     now = Reading(reading.policy, steady())
     now.take("pods", watch.seen)
     return stand(now.document(), groups)
 
 
 def _ended_before(engine: Engine, made: set[str]) -> set[Uid]:
-    """Pods that have ended and are not of what was applied: an earlier gang of the same name left them."""
+    """Finished pods that do not belong to the applied objects: an earlier gang of the same name left them."""
     return {
         own.uid
         for own in _pods(engine.ledger.registry.gangs.values())
@@ -202,7 +207,7 @@ def _ended_before(engine: Engine, made: set[str]) -> set[Uid]:
 
 
 def _state(engine: Engine, gang: GangKey, others: set[Uid]) -> str:
-    """How the gang stands, in a word. others: pods of an earlier gang of its name."""
+    """The state of the gang, as a word. others: pods of an earlier gang with its name."""
     record = gang_views.find(engine, *gang)
     if record is None:
         return "no pods yet"
@@ -217,16 +222,17 @@ def _pods(records: Iterable[GangRecord]) -> Iterator[Pod]:
 
 
 LACKS_RIGHT: Final = 'pods is forbidden: User "'
-"""So the API server begins where the person may not make pods: their maker may, which says nothing of the pods."""
+"""Prefix of the API server's error if the user may not create pods. Their controller may, so it says nothing of the
+pods."""
 
 OWN_WAY: Final = ("Pod/", "ElasticJob/")
-"""Makers that are not asked about: a pod is its own, and workers get more than their template has."""
+"""Owners that are not checked: a pod is applied itself, and workers get more than their template has."""
 
 
 async def _tell_refusals(client: Client, things: Sequence[Thing], namespace: str) -> None:
-    """What the API server has against the pods as the cluster is now; nothing where the manifests change that first.
+    """Report why the API server would reject the pods now. Skipped if the manifests first change the cluster.
 
-    Where it cannot tell, that is said of the first, and no other is asked about: nothing hangs on the answer.
+    If it is unknown, that is reported for the first owner, and the others are skipped: the result is only advice.
     """
     made = [(thing, templates(thing, namespace)) for thing in things]
     if any(not found and thing["kind"] != "PodGroup" for thing, found in made):
@@ -237,11 +243,11 @@ async def _tell_refusals(client: Client, things: Sequence[Thing], namespace: str
             await _try(client, own)
         except (errors.Forbidden, errors.Invalid) as refused:
             if LACKS_RIGHT not in str(refused):
-                screen.note(f"{own.maker}: its pods would be refused: {refused}")
+                screen.note(f"{own.maker}: its pods would be rejected: {refused}")
         except errors.NotFound:
             continue
         except errors.KubeError as error:
-            screen.note(f"{own.maker}: not known whether its pods would be refused: {error}")
+            screen.note(f"{own.maker}: unknown whether its pods would be rejected: {error}")
             return
 
 

@@ -1,7 +1,7 @@
 """A TrainJob of Kubeflow Trainer and its runtime: the JobSet that follows from both.
 
-Lives here: where a runtime is, and how Trainer 2.2 merges the two as far as placement goes: templates, patches, numbers,
-resources, and the PodGroup. Never here: what becomes of a JobSet (`operator_pods`).
+Lives here: where to find a runtime, and how Trainer 2.2 merges the two as far as placement is concerned: templates,
+patches, numbers, resources, and the PodGroup. Never here: the pods of a JobSet (`operator_pods`).
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,21 +21,21 @@ from scheduler.objects import labels
 GROUP: Final = "/apis/trainer.kubeflow.org/v1alpha1"
 
 CLUSTER_WIDE: Final = "ClusterTrainingRuntime"
-"""The kind of a runtime where the job names none; the other kind is of the job's namespace."""
+"""The default kind of a runtime. The other kind is in the job's namespace."""
 
 STEP: Final = "trainer.kubeflow.org/trainjob-ancestor-step"
-"""Label of a replicated Job: what of the TrainJob it stands for."""
+"""Label of a replicated Job: the part of the TrainJob that it implements."""
 
 NODE: Final = "node"
-"""The name of the replicated Job and of the container that train."""
+"""The name of the replicated Job, and of the container, that train."""
 
 FOUND: Final = "foundRuntime"
-"""Where a TrainJob that was read holds its runtime; it is never sent."""
+"""The key under which a decoded TrainJob holds its runtime. It is never sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobSetOfTrainJob:
-    """runtime: KIND/NAME, for people.  group: the PodGroup that is made beside it, if the runtime asks for one."""
+    """runtime: KIND/NAME, for messages.  group: the PodGroup that is created with it, if the runtime requests one."""
 
     job_set: Thing
     runtime: str
@@ -43,9 +43,9 @@ class JobSetOfTrainJob:
 
 
 async def with_runtimes(client: Client, things: Sequence[Thing], namespace: str) -> list[Thing]:
-    """The same objects, each TrainJob with its runtime: that of the manifests, else the cluster's.
+    """The same objects, each TrainJob with its runtime from the manifests or the cluster.
 
-    Raises SettingsError where there is no such runtime, and KubeError where it may not be read.
+    Raises SettingsError if the runtime is not found, and KubeError if it may not be read.
     """
     return [
         {**thing, FOUND: await _runtime(client, thing, things, namespace)}
@@ -63,29 +63,29 @@ async def _runtime(client: Client, thing: Thing, things: Iterable[Thing], namesp
             return other
     if kind not in {CLUSTER_WIDE, "TrainingRuntime"}:
         raise SettingsError(
-            f"{maker}: spec.runtimeRef.kind", kind, f"write {CLUSTER_WIDE} or TrainingRuntime"
+            f"{maker}: spec.runtimeRef.kind", kind, f"must be {CLUSTER_WIDE} or TrainingRuntime"
         )
     inside = a_namespace(str(thing["metadata"].get("namespace") or namespace))
     place = "" if kind == CLUSTER_WIDE else f"/namespaces/{inside}"
     try:
         answer = await client.request("GET", f"{GROUP}{place}/{kind.lower()}s/{quote(name, safe='')}")
     except errors.NotFound:
-        remedy = f"name a {kind} that exists: kubectl get {kind.lower()}s"
+        remedy = f"not found. Name an existing {kind}: kubectl get {kind.lower()}s"
         raise SettingsError(f"{maker}: spec.runtimeRef.name", name, remedy) from None
     found: Thing = msgspec.json.decode(answer)
     return {"kind": kind, **found}
 
 
 def job_set_of(thing: Thing) -> JobSetOfTrainJob:
-    """The JobSet that Trainer makes of a TrainJob of `with_runtimes`. Raises SettingsError, and KeyError or TypeError for
-    what is no TrainJob.
+    """The JobSet that Trainer creates from a TrainJob of `with_runtimes`. Raises SettingsError, and KeyError or
+    TypeError for an invalid TrainJob.
     """
     name, spec, runtime = thing["metadata"]["name"], thing["spec"], thing.get(FOUND)
     if runtime is None:
-        remedy = "its runtime is read from the cluster: leave --snapshot out"
+        remedy = "must be read from the cluster. Leave out --snapshot"
         raise SettingsError(f"TrainJob/{name}: spec.runtimeRef", spec["runtimeRef"].get("name"), remedy)
     if spec.get("podTemplateOverrides"):
-        remedy = "this field of Trainer before 2.2 is not read: write spec.runtimePatches"
+        remedy = "is unsupported (Trainer before 2.2). Use spec.runtimePatches"
         raise SettingsError(f"TrainJob/{name}: spec.podTemplateOverrides", "…", remedy)
     made = runtime["spec"]["template"]["spec"]
     for patch in spec.get("runtimePatches") or ():
@@ -101,7 +101,7 @@ def job_set_of(thing: Thing) -> JobSetOfTrainJob:
 
 
 def _pod_group(policy: object, name: str) -> tuple[Thing | None, Thing]:
-    """The group that the runtime asks for, and what its pods say of it."""
+    """The PodGroup that the runtime requests, and the metadata by which pods name it."""
     said: Thing = {"kind": "PodGroup", "metadata": {"name": name}}
     if at(policy, "coscheduling") is not None:
         return {"apiVersion": "scheduling.x-k8s.io/v1alpha1", **said}, {
@@ -114,7 +114,7 @@ def _pod_group(policy: object, name: str) -> tuple[Thing | None, Thing]:
 
 
 def _sized(job: Thing, policy: Thing | None, trainer: Thing) -> Thing:
-    """The replicated Job with its number of pods, and the resources that the TrainJob asks for."""
+    """The replicated Job with its number of pods, and the resources that the TrainJob requests."""
     step, name = ((job["template"].get("metadata") or {}).get("labels") or {}).get(STEP), job["name"]
     nodes, trains = trainer.get("numNodes"), step == "trainer"
     mpi = at(policy, "mpi")
@@ -141,7 +141,7 @@ def _sized(job: Thing, policy: Thing | None, trainer: Thing) -> Thing:
 
 
 def merged(old: Any, patch: Any) -> Any:
-    """A strategic merge: objects by their keys, lists of what has a name by the name, all else replaced."""
+    """A strategic merge: objects by key, lists of named items by name. Everything else is replaced."""
     if isinstance(old, dict) and isinstance(patch, dict):
         kept = {key: value for key, value in old.items() if key not in patch}
         given = {key: merged(old.get(key), value) for key, value in patch.items() if value is not None}

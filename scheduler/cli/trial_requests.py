@@ -1,6 +1,6 @@
-"""The pods of a submission, as the status service takes them for a dry run.
+"""The pods of a submission, as the status service accepts them for a dry run.
 
-Lives here: one request a gang, of pods that say what the planner needs and nothing else. Never here: the call.
+Lives here: one request per gang, with pods that contain only the fields that the planner needs. Never here: the call.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from scheduler.status.schemas import TrialPods, TrialRequest
 
 
 def trials(wanted: Wish, made: Sequence[Template]) -> Mapping[GangKey, TrialRequest]:
-    """A request for every gang, of the pods that are still wished; pods of no gang go together, each for itself."""
+    """A request for every gang, with the submitted pods. Pods without a gang share a request, each on its own."""
     of_pod = {pod.key: key for key, pods in wanted.gangs.items() for pod in pods}
     members = {pod.key: pod.membership for pod in wanted.pods if pod.membership is not None}
     found: dict[GangKey, TrialRequest] = {}
@@ -36,7 +36,7 @@ def trials(wanted: Wish, made: Sequence[Template]) -> Mapping[GangKey, TrialRequ
 
 
 def _state(pod: api.Pod, said: Membership, least: Mapping[str, int]) -> None:
-    """Write in our words on the pod what a group states: the status service is sent no group."""
+    """Write the quorum of a group on the pod in Gangwright's format, because no group is sent to the status service."""
     roles = {} if "" in least else {labels.ROLE: said.role}
     quorum = ",".join(f"{role}={number}" if role else str(number) for role, number in least.items())
     pod.metadata.labels = {**(pod.metadata.labels or {}), labels.GANG: said.gang.name}
@@ -44,7 +44,7 @@ def _state(pod: api.Pod, said: Membership, least: Mapping[str, int]) -> None:
 
 
 def bare(part: Any) -> Any:
-    """A struct as JSON's values, without fields that say nothing; what Gangwright does not read is not there at all."""
+    """A struct as JSON values, without empty fields. Fields that Gangwright does not read are missing."""
     if isinstance(part, msgspec.Struct):
         said = {field.encode_name: getattr(part, field.name) for field in msgspec.structs.fields(part)}
         own = {name: bare(value) for name, value in said.items()}

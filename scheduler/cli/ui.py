@@ -1,18 +1,19 @@
 """`gangwright ui`: the status page, opened by one command, with the credentials of any kubeconfig.
 
-Lives here: a server on loopback that gives out the page's files, and passes the page's questions on to the status service
-through the API server. Never here: what the page shows (status.page), or who may see what (status.authorization).
+Lives here: a server on loopback that serves the files of the page, and passes the requests of the page on to the status
+service through the API server. Never here: what the page shows (status.page), or who may see what
+(status.authorization).
 
-What passes the local server is asked with your credentials, so it refuses what is not the page that it gave out:
+Requests through the local server use your credentials, so it rejects all requests that do not come from its own page:
 
-* A random token, made for each run, stands in the fragment of the URL, which a browser keeps to itself. Without it the
-  server gives out the public files of the page, and nothing else.
-* No Host but its own: a name on the Internet that leads to loopback (DNS rebinding) gets no answer.
-* No Origin but its own, and no request that a browser makes for another site.
-* Only routes of the table, words that fit their patterns, and small bodies of JSON.
-* No header of the browser goes on to the API server, the local token least of all.
+* A random token per run is in the fragment of the URL, which browsers do not send. Without it the server only serves the
+  public files of the page.
+* No other Host: a name on the Internet that resolves to loopback (DNS rebinding) gets no answer.
+* No other Origin, and no request that a browser makes for another site.
+* Only routes of the table, parameters that match their patterns, and small JSON bodies.
+* No header of the browser is passed on to the API server, and never the local token.
 
-A process list shows the URL that a browser is started with. On a machine that others use too, take `--no-browser`.
+A process list shows the URL with which a browser is started. On a shared machine, use `--no-browser`.
 """
 
 import asyncio
@@ -48,7 +49,7 @@ from scheduler.status.status_app import BODY_LIMIT, HEADERS, OPEN
 HOST: Final = "127.0.0.1"
 
 SAME_SITE: Final = frozenset({"same-origin", "none"})
-"""For which sites a browser may say that it asks: for the page itself, or for the person at it."""
+"""Accepted values of Sec-Fetch-Site: a request of the page itself, or of the user."""
 
 LOGIN: Final = "the API server does not accept your credentials; log in to the cluster again"
 
@@ -58,22 +59,24 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def ui(
-    no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the URL alone.")] = False,
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="URL only, without opening a browser.")
+    ] = False,
     kubeconfig: Kubeconfig = "",
     context: Context = "",
 ) -> None:
     """Open the status page in a browser.
 
-    The page is served on this machine, until Ctrl-C, to the browser that has the URL. It asks the status service through
-    the API server, with the credentials of your kubeconfig, and shows what you may see.
+    The page is served on this machine, until Ctrl-C, to the browser that has the URL. It uses the status service
+    through the API server with the credentials of your kubeconfig, and shows what you may see.
     """
     asyncio.run(_serve(Reach(kubeconfig, context), browser=not no_browser))
 
 
 async def _serve(reach: Reach, *, browser: bool) -> None:
-    """Serve until Ctrl-C, or until the process is told to end. Raises GangwrightError at once where the status service does not answer."""
+    """Serve until Ctrl-C or SIGTERM. Raises GangwrightError at once if the status service does not answer."""
     async with await reach.client() as client:
-        await _asked(client, "GET", "/v1/cluster")  # what is wrong is said here, before a browser opens
+        await _asked(client, "GET", "/v1/cluster")  # reports errors before a browser opens
         secret = secrets.token_urlsafe(32)
         runner = web.AppRunner(build_app(client, secret), access_log=None, shutdown_timeout=1.0)
         await runner.setup()
@@ -84,8 +87,8 @@ async def _serve(reach: Reach, *, browser: bool) -> None:
             await web.TCPSite(runner, HOST, 0).start()
             url = f"http://{HOST}:{runner.addresses[0][1]}/#token={secret}"
             screen.line(url)
-            screen.note("Ctrl-C ends it")
-            if browser:  # one that runs in this terminal keeps its thread until it ends
+            screen.note("press Ctrl-C to stop")
+            if browser:  # a browser in this terminal blocks its thread until it ends
                 Thread(target=webbrowser.open, args=(url,), daemon=True).start()
             await ended.wait()
         finally:
@@ -93,7 +96,7 @@ async def _serve(reach: Reach, *, browser: bool) -> None:
 
 
 def build_app(client: Client, secret: str) -> web.Application:
-    """The page, and its way to the status service through this client. secret: the token of this run."""
+    """The page, and its requests to the status service through this client. secret: the token of this run."""
     app = web.Application(middlewares=[_guard(secret)], client_max_size=BODY_LIMIT)
     app.on_response_prepare.append(_covered)
     for route in ROUTES:
@@ -108,18 +111,18 @@ def build_app(client: Client, secret: str) -> web.Application:
     return app
 
 
-# ── who may ask ─────────────────────────────────────────────────────────────────────────────────────────
+# ── admission ───────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def _covered(_request: web.Request, response: web.StreamResponse) -> None:
-    """The headers of the status service are on every answer."""
+    """Add the headers of the status service to every answer."""
     for name, text in HEADERS.items():
         if name == "Server" or name not in response.headers:
             response.headers[name] = text
 
 
 def _guard(secret: str) -> Any:
-    """The middleware that admits the page alone, and tells what went wrong as JSON."""
+    """The middleware that admits only the page, and reports errors as JSON."""
 
     @web.middleware
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -139,18 +142,18 @@ def _guard(secret: str) -> Any:
 
 
 def _admit(request: web.Request, secret: str) -> None:
-    """Raises Problem for what is not the page that this server gave out."""
+    """Raise Problem for a request that does not come from this server's page."""
     transport = request.transport
     own = f"{HOST}:{transport.get_extra_info('sockname')[1]}" if transport is not None else ""
     if request.headers.getall("Host", []) != [own]:
-        raise Problem(403, f"this server answers for http://{own} alone")
+        raise Problem(403, f"this server answers only for http://{own}")
     origins = set(request.headers.getall("Origin", [])) - {f"http://{own}"}
     if origins or request.headers.get("Sec-Fetch-Site", "none") not in SAME_SITE:
-        raise Problem(403, "this server answers no page but its own")
+        raise Problem(403, "this server answers only its own page")
     if route_of(request) in OPEN:
         return
-    if not secrets.compare_digest(token(request) or "", secret):  # `token` gives ASCII alone
-        raise unknown("the token in the URL that `gangwright ui` prints is needed")
+    if not secrets.compare_digest(token(request) or "", secret):  # `token` returns only ASCII
+        raise unknown("the token in the URL that `gangwright ui` prints is required")
 
 
 def _refused(problem: Problem) -> web.Response:
@@ -176,21 +179,21 @@ def _passed_on(client: Client, route: Route) -> Handler:
 
 
 def _read(word: Word | None, text: str) -> str:
-    """The text, if it is what this parameter may be. Raises Problem."""
+    """The text, if it is valid for this parameter. Raises Problem."""
     if word is None:
-        raise Problem(400, "unknown in the query of this path; its words are in /openapi.json")
+        raise Problem(400, "unknown query parameter; for those of this path, see /openapi.json")
     try:
         word.read(text)
     except ValueError as error:
         raise Problem(400, f"{word.name} = {shortened(repr(text), 64)}: {error}") from None
-    if not text.strip("."):  # in a path it would be a step
-        raise Problem(400, f"{word.name}: must not be made of dots")
+    if not text.strip("."):  # in a path it would be a relative segment
+        raise Problem(400, f"{word.name}: must not consist of dots")
     return text
 
 
 async def _body(request: web.Request) -> bytes:
     if request.content_type != "application/json" or "Content-Encoding" in request.headers:
-        raise Problem(415, "the body must be JSON, and say so by the content type application/json")
+        raise Problem(415, "the body must be JSON with the content type application/json")
     return await request.read()
 
 
@@ -201,12 +204,12 @@ async def _asked(
     query: Mapping[str, str] | None = None,
     body: bytes | None = None,
 ) -> bytes:
-    """The answer of the status service, of an active replica if one is met.
+    """The answer of the status service, from an active replica if possible.
 
-    Raises Problem where it refuses, and another GangwrightError where it does not answer.
+    Raises Problem if it rejects the request, and another GangwrightError if it does not answer.
     """
     answer = await client.exchange(method, API_PREFIX + path, params=query, body=body)
-    for _ in range(TRIES - 1):  # a page that hears two replicas by turns would flicker
+    for _ in range(TRIES - 1):  # a page with answers of alternating replicas would flicker
         if answer.headers.get(REPLICA.lower()) != Standing.STANDBY:
             break
         answer = await client.exchange(method, API_PREFIX + path, params=query, body=body)
@@ -216,8 +219,8 @@ async def _asked(
 
 
 def _failure(call: str, answer: Answer) -> GangwrightError:
-    """What the service refuses, or what the API server says in its place. Never a 401 of the service: the page would take it
-    for one of its own token.
+    """The error of the service, or of the API server instead. Never a 401 of the service: the page would attribute it
+    to its own token.
     """
     if REPLICA.lower() not in answer.headers:
         said = refused(call, answer)
@@ -225,12 +228,12 @@ def _failure(call: str, answer: Answer) -> GangwrightError:
     try:
         text = msgspec.json.decode(answer.body, type=schemas.Error).error
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        text = "no word why"
+        text = "no error message"
     return Problem(502 if answer.status == 401 else answer.status, shortened(text))
 
 
 def _answered(request: web.Request, body: bytes) -> web.Response:
-    """The answer, or word that it is the one that the page has already: then the page draws nothing again."""
+    """The answer, or 304 if the page has it already, so that the page redraws nothing."""
     tag = hashlib.blake2b(body, digest_size=12).hexdigest()
     if request.method == "GET" and any(one.value == tag for one in request.if_none_match or ()):
         return web.Response(status=304, headers={"ETag": f'"{tag}"'})

@@ -1,8 +1,8 @@
-"""`gangwright ungate`: let every pod go that still waits for us, before Gangwright is taken away.
+"""`gangwright ungate`: remove the gate from all waiting pods before Gangwright is uninstalled.
 
-A gated pod whose gatekeeper is gone waits for ever. Take away the gate policy first, so that no new pod is
-gated, then run this, then remove the Deployment. The pods go on as pods of their `schedulerName`. A Job that Gangwright
-suspended, and is about to resume, would wait for ever too, so it is named.
+Without Gangwright a gated pod stays pending. First delete the gate policy, so that no new pod is gated, then run this,
+then delete the Deployment. The pods continue as pods of their `schedulerName`. A Job that Gangwright suspended would
+also stay suspended, so it is reported.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from scheduler.model.workload import PodKey, Uid
 from scheduler.objects import labels, patches
 
 AT_ONCE: Final = 16
-"""Pods let go at a time, as many as Gangwright itself writes at once; see `api.concurrentWrites`."""
+"""Pods that are ungated at a time, the same as Gangwright's own concurrent writes; see `api.concurrentWrites`."""
 
 
 class _Gate(msgspec.Struct):
@@ -39,7 +39,7 @@ class _Spec(msgspec.Struct, rename="camel"):
 
 
 class _Pod(msgspec.Struct):
-    """Of a pod its gates alone, so that nothing else of it can be wrong."""
+    """Only the gates of a pod, so that no other field can be invalid."""
 
     spec: _Spec = msgspec.field(default_factory=_Spec)
 
@@ -49,35 +49,33 @@ class _Pod(msgspec.Struct):
 
 
 def ungate(
-    namespace: Annotated[
-        str, typer.Option("--namespace", "-n", help="Only the pods of this namespace.")
-    ] = "",
-    everything: Annotated[bool, typer.Option("--all", help="The pods of every namespace.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say which pods would be let go.")] = False,
+    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Namespace of the pods.")] = "",
+    everything: Annotated[bool, typer.Option("--all", help="Pods of all namespaces.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List of the pods, without changes.")] = False,
     kubeconfig: Kubeconfig = "",
     context: Context = "",
 ) -> None:
     """Remove Gangwright's gate from waiting pods.
 
-    The gate is gangwright.io/planned. Run this before you uninstall Gangwright. Ends with 1 when pods could not be let
-    go, and names them; it may be run again. Names the Jobs, too, that Gangwright suspended for other gangs and has
-    still to resume, where they may be looked at.
+    The gate is gangwright.io/planned. Run this before you uninstall Gangwright. Exits with 1 if pods could not be
+    ungated, and reports them. You may run it again. It also reports the Jobs that Gangwright suspended for other gangs
+    and has not resumed yet, if you may list Jobs.
     """
     if everything == bool(namespace):
         raise errors.SettingsError(
-            "--namespace", namespace, "name one namespace with -n, or all of them with --all"
+            "--namespace", namespace, "must be set, or --all. Name one namespace with -n, or use --all"
         )
     if namespace:
         a_namespace(namespace)
     count, failures, told = asyncio.run(_run(namespace, Reach(kubeconfig, context), dry_run=dry_run))
-    Console().print(f"{count} pods {'would be let go' if dry_run else 'let go'}")
+    Console().print(f"{count} pods {'would be ungated' if dry_run else 'ungated'}")
     for text in told:
         print(text, file=sys.stderr)
     if failures:
         console = Console(stderr=True, soft_wrap=True)
         for place, error in sorted(failures.items()):
             console.print(Text(f"{place}: {error}"))
-        said = f" {len(failures)} pods could not be let go"
+        said = f" {len(failures)} pods could not be ungated"
         console.print(Text.assemble(("gangwright:", "bold red"), said))
         raise typer.Exit(NO)
 
@@ -85,7 +83,7 @@ def ungate(
 async def _run(
     namespace: str, reach: Reach, *, dry_run: bool
 ) -> tuple[int, dict[str, errors.KubeError], list[str]]:
-    """How many pods were let go, why others were not, and what is to be said of Jobs."""
+    """The number of ungated pods, the errors of others, and the messages about Jobs."""
     async with await reach.client() as client:
         pods = await gated(client, namespace)
         if not dry_run:
@@ -96,19 +94,21 @@ async def _run(
 
 
 async def _paused(client: Client, namespace: str) -> list[str]:
-    """What is to be said of Jobs, a line each. They follow the pods: that they cannot be listed undoes nothing."""
+    """The messages about Jobs, one line each. They follow the pods, so a failed list of Jobs undoes nothing."""
     try:
         jobs = await paused(client, namespace)
     except errors.KubeError as error:
-        return [f"Jobs could not be looked at: {error}; one that is suspended for another gang would stay so"]
+        return [
+            f"Jobs could not be listed: {error}; a Job that is suspended for another gang would stay suspended"
+        ]
     return [
-        f"job {job} is suspended for another gang: wait until Gangwright resumes it, or say gangwright resume {job}"
+        f"job {job} is suspended for another gang: wait until Gangwright resumes it, or use: gangwright resume {job}"
         for job in jobs
     ]
 
 
 async def gated(client: Client, namespace: str = "") -> list[Seen[_Pod]]:
-    """Every pod that has our gate, of one namespace or of all. Raises a KubeError when they cannot be listed."""
+    """All pods with Gangwright's gate, of one namespace or of all. Raises a KubeError if they can't be listed."""
     path = f"/api/v1/namespaces/{namespace}/pods" if namespace else "/api/v1/pods"
     found: list[Seen[_Pod]] = []
     for change in await listed(client, Resource(path, _Pod, field_selector="spec.nodeName=")):
@@ -121,7 +121,7 @@ async def gated(client: Client, namespace: str = "") -> list[Seen[_Pod]]:
 
 
 async def let_go(client: Client, pods: Iterable[Seen[_Pod]]) -> tuple[int, dict[str, errors.KubeError]]:
-    """Remove the gate of these pods, AT_ONCE at a time; how many lost it, and why others did not, by their names."""
+    """Remove the gate of these pods, AT_ONCE at a time. Returns their number, and the errors by pod name."""
     waiting = iter(pods)
     count, failures = 0, dict[str, errors.KubeError]()
 
@@ -142,7 +142,7 @@ async def let_go(client: Client, pods: Iterable[Seen[_Pod]]) -> tuple[int, dict[
 
 
 async def _let_go(client: Client, pod: Seen[_Pod]) -> int:
-    """1 when the pod was let go; 0 when it was gone before. Raises KubeError."""
+    """1 if the pod was ungated, 0 if it no longer exists. Raises KubeError."""
     try:
         await _send(client, patches.let_go(PodKey(*pod.key), Uid(pod.uid)))
     except errors.NotFound:
@@ -161,5 +161,5 @@ def _place(pod: Seen[_Pod]) -> str:
 
 @stamina.retry(on=PASSING, attempts=TRIES, timeout=RETRY_WITHIN, wait_initial=0.2)
 async def _send(client: Client, call: patches.Call) -> None:
-    """Make the call, and again after a failure that may pass. Raises KubeError."""
+    """Send the call, and retry it after a transient error. Raises KubeError."""
     await send(client, call, CALL_LIMIT)

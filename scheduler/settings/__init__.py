@@ -1,10 +1,10 @@
-"""Every setting, by concern: what it means, in which unit, and why its default is what it is.
+"""All settings by concern, each with its meaning, its unit, and the reason for its default.
 
-Lives here: frozen dataclasses, and `load`, which fills them once, from a YAML file, below environment variables,
-below flags. Never here: a use of any of them. The core sees only `Policy`, made here.
+Lives here: frozen dataclasses, and `load`, which fills them once. Flags override environment variables, which override
+the YAML file. Never here: a use of any setting. The core sees only `Policy`, which is created here.
 
-In YAML a setting is `section.settingName`; in the environment GANGWRIGHT_SECTION__SETTING_NAME, its value written
-as in YAML. `extender_config/settings.yaml` is this package as YAML, with every default.
+In YAML a setting is `section.settingName`. In the environment it is GANGWRIGHT_SECTION__SETTING_NAME, with a value as
+in YAML. `extender_config/settings.yaml` is this package as YAML, with every default.
 """
 
 import os
@@ -33,7 +33,7 @@ __all__ = [
 ]  # fmt: skip
 
 FILE: Final = "settings.yaml"
-"""How errors name a text that is no file."""
+"""The name in errors of a text that does not come from a file."""
 
 
 def load(
@@ -46,9 +46,8 @@ def load(
 ) -> Settings:
     """The settings in force: defaults < file < environment < flags.
 
-    text: what a file would say. flags: YAML texts by dotted name, such as {"verbs.port": "0"}. warn: is told of each
-    value of `sources.REMOVED`. Raises SettingsError, which names the setting, the place where it was given and what
-    would be right.
+    text: the content of a file. flags: YAML texts by dotted name, for example {"verbs.port": "0"}. warn: called for
+    each value of `sources.REMOVED`. Raises SettingsError, which names the setting, its source and the fix.
     """
     path = Path(file) if file else None
     given = sources.from_text(sources.content_of(path) if path else text, path.name if path else FILE)

@@ -1,6 +1,6 @@
-"""The elastic master: which jobs are its own, how often it looks, how long it waits, and what it writes into pods.
+"""The settings of the elastic master: its jobs, its intervals and limits, and what it adds to worker pods.
 
-Lives here: one dataclass a section. Never here: a use of any of them.
+Lives here: one dataclass per section. Never here: a use of any of them.
 """
 
 from dataclasses import dataclass
@@ -9,16 +9,17 @@ from typing import Annotated
 
 from scheduler.settings import kinds
 
-_image = kinds.text(r"\S{1,512}", "must be an image, such as registry.example/gangwright:0.2.0")
-_command = kinds.text(r"[^\x00\s]{1,4096}", "must be a name on the path or a path")
+_image = kinds.text(r"\S{1,512}", "must be an image, for example registry.example/gangwright:0.2.0")
+_command = kinds.text(r"[^\x00\s]{1,4096}", "must be a program name or a path")
 _address = kinds.text(
-    r"(https://[-A-Za-z0-9.:\[\]]{1,253})?", "must be an address such as https://rendezvous.example:10273"
+    r"(https://[-A-Za-z0-9.:\[\]]{1,253})?",
+    "must be an https URL, for example https://rendezvous.example:10273",
 )
-_interface = kinds.text(r"[-A-Za-z0-9_.:@]{1,15}", "must be the name of an interface, such as eth0")
+_interface = kinds.text(r"[-A-Za-z0-9_.:@]{1,15}", "must be the name of an interface, for example eth0")
 
 
 class PullPolicy(StrEnum):
-    """When kubelet asks for an image; the API's own words."""
+    """When the kubelet pulls an image, in the words of the Kubernetes API."""
 
     ALWAYS = "Always"
     IF_NOT_PRESENT = "IfNotPresent"
@@ -26,7 +27,7 @@ class PullPolicy(StrEnum):
 
 
 class Confinement(StrEnum):
-    """What the NetworkPolicy of a job closes."""
+    """Which directions the NetworkPolicy of a job restricts."""
 
     NONE = "none"
     INGRESS = "ingress"
@@ -34,7 +35,7 @@ class Confinement(StrEnum):
 
 
 class Reported(StrEnum):
-    """What a job is called in the metric of the values that its script reports."""
+    """How a job is named in the metric of the values that its script reports."""
 
     NONE = "none"
     UID = "uid"
@@ -43,30 +44,31 @@ class Reported(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ElasticMaster:
-    """Which jobs the elastic master looks after, which of several masters does, and how often it looks and writes."""
+    """Which jobs the elastic master manages, which of several masters is active, and its intervals and limits."""
 
     namespaces: Annotated[tuple[str, ...], kinds.many(kinds.dns_name)] = ()
-    """Namespaces whose jobs are ours. None: all of them. With some, pods elsewhere are not seen, so the
-    room that they leave is unknown: jobs ask for what they like, and surplus waits at its gate."""
+    """Namespaces whose ElasticJobs the master manages. Empty by default: all namespaces. With a list, pods elsewhere
+    are not seen, so free capacity is unknown: jobs create the workers that they want, and surplus workers stay gated.
+    """
 
     lease_namespace: Annotated[str, kinds.dns_name] = "gangwright-system"
-    """Namespace of the Lease by which one master acts; also of the Secret of `rendezvous.secret`."""
+    """Namespace of the Lease that elects the active master, and of the Secret `rendezvous.secret`. Defaults to
+    gangwright-system, as in the manifests."""
 
     lease_name: Annotated[str, kinds.dns_name] = "gangwright-elastic"
-    """Name of that Lease."""
+    """Name of that Lease. Defaults to gangwright-elastic."""
 
     identity: Annotated[str, kinds.name] = ""
-    """Who we are in it. Empty: $POD_NAME, under which a container that was started again goes on at once; else the name
-    of this host and a word of chance."""
+    """Identity of this master in the Lease. Defaults to $POD_NAME, so a restarted container continues at once. Without
+    that variable it is the host name and a random suffix."""
 
     sizing_every: Annotated[float, kinds.seconds(0.1, 3600)] = 5.0
-    """Seconds between two decisions about sizes at the most. Sizes are also decided 0.2 s after capacity appears, and
-    every second while a job searches for its size."""
+    """Longest time in seconds between two decisions about sizes. Defaults to 5 seconds. Sizes are also decided 0.2 s
+    after capacity appears, and every second while a job searches for its size."""
 
     status_every: Annotated[float, kinds.seconds(0.1, 3600)] = 5.0
-    """How often a job's figures are written into its status; what others must know before we go on is written at
-    once.
-    """
+    """Seconds between two writes of a job's figures into its status. Defaults to 5 seconds. Facts that others must know
+    before the master continues are written at once."""
 
     doomed_taints: Annotated[tuple[str, ...], kinds.many(kinds.label_key)] = (
         "ToBeDeletedByClusterAutoscaler",
@@ -76,78 +78,88 @@ class ElasticMaster:
         "aws-node-termination-handler/scheduled-maintenance",
         "node.kubernetes.io/out-of-service",
     )
-    """Taint keys by which others say that a node is about to go: its workers are replaced first, where there is room. A
-    cordoned node always counts as one. By default those of the cluster autoscaler, Karpenter, GKE and AWS."""
+    """Keys of taints that mark a node that is about to be removed. Its workers are replaced first if capacity is free.
+    A cordoned node always counts as one. Defaults to the taints of the cluster autoscaler, Karpenter, GKE and AWS.
+    """
 
     start_limit: Annotated[float, kinds.seconds(1, kinds.DAY)] = 600.0
-    """From a worker's seat until it is ready to train; then its seat is given back. Large images take minutes to pull.
-    One that is seen to take steps alone, to its script's first commit, has two hours at least."""
+    """Seconds from the assignment of a node to a worker until the worker must be ready to train. After that its node is
+    released. Defaults to 10 minutes because large images take minutes to pull. A worker that takes steps alone, up to
+    the first commit of its script, has at least two hours."""
 
     trouble_limit: Annotated[float, kinds.seconds(1, kinds.DAY)] = 60.0
-    """The same for a worker whose container cannot start for a named reason, such as an image that cannot be pulled: by
-    then kubelet has tried a few times."""
+    """The same limit for a worker whose container can't start for a known reason, for example an image that can't be
+    pulled. Defaults to 1 minute: by then the kubelet has tried a few times."""
 
     hang_limit: Annotated[float, kinds.seconds(1, kinds.DAY)] = 600.0
-    """A training that shows no progress for so long hangs, and the worker that holds up the others is killed; ten of
-    its steps, if those take longer. Longer than anything that one rank does alone between two steps while the others
-    wait: a validation, a file that it writes. In a round's first step, in which frameworks compile, five minutes pass
-    at least."""
+    """Seconds without progress, or ten steps if those take longer, after which a training counts as hung. The worker
+    that holds up the others is then killed. Must be longer than anything that one rank does alone between two steps
+    while the others wait, for example a validation or writing a file. In the first step of a round, in which frameworks
+    compile, at least five minutes pass. Defaults to 10 minutes."""
 
     save_limit: Annotated[float, kinds.seconds(1, kinds.DAY)] = 600.0
-    """For the worker that saves the state before the job pauses; then the save has failed. Tens of gigabytes to a
-    network disk take minutes. As long may members be silent after the first of them has come to the training's end; who
-    evaluates or exports is not, for an hour, or for the seconds of GANGWRIGHT_FINISH_LIMIT in its container."""
+    """Seconds for which a worker may save the state before the job pauses. After that the save has failed. Defaults to
+    10 minutes because tens of gigabytes to a network disk take minutes. It also limits how long members may be silent
+    after the first of them has finished the training. A member that evaluates or exports counts as active for an hour,
+    or for the seconds of GANGWRIGHT_FINISH_LIMIT in its container."""
 
     release_limit: Annotated[float, kinds.seconds(1, kinds.DAY)] = 30.0
-    """For a worker that was told to leave, until its process has ended; then its pod is deleted."""
+    """Seconds for which the process of a released worker may take to end. After that its pod is deleted. Defaults to 30
+    seconds."""
 
     reported: Annotated[Reported, kinds.word(Reported)] = Reported.UID
-    """What a job is called in the metric of the values that scripts report: by its `uid`, which means nothing to a
-    reader without rights on the job (kube-state-metrics has uids too, to join with); by `name`, as namespace/name, which
-    all readers of metrics then see; `none`: there is no such metric."""
+    """How a job is named in the metric of the values that scripts report. Defaults to `uid` because it means nothing to
+    readers without rights on the job (kube-state-metrics also has uids, to join with). `name` shows namespace/name to
+    all readers of metrics. `none` removes the metric."""
 
     retry: Annotated[float, kinds.seconds(0.05, 600)] = 1.0
-    """Before a write of a job that was refused is tried again; doubles each time."""
+    """Seconds before a rejected write of a job is tried again. Doubles each time. Defaults to 1 second."""
 
     retry_limit: Annotated[float, kinds.seconds(0.05, 3600)] = 60.0
-    """Where the doubling ends: a person who mends a quota or a right waits so long at most."""
+    """Longest time in seconds between two tries of a rejected write. Defaults to 1 minute, the longest wait after you
+    fix a quota or a right."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """What the master writes into the pods of every job, beside the job's own template."""
+    """What the master adds to the pods of every job, beyond the job's own template."""
 
     image: Annotated[str, _image] = "gangwright:0.2.0"
-    """Our own image, from which an init container copies the agent into the worker."""
+    """Image of Gangwright, from which an init container copies the agent into the worker. Defaults to the image of the
+    same version."""
 
     pull_policy: Annotated[PullPolicy, kinds.word(PullPolicy)] = PullPolicy.IF_NOT_PRESENT
-    """Of that image. Every worker has the init container, so a tag that never changes need not be asked about."""
+    """Pull policy of that image. Defaults to IfNotPresent because every worker has the init container, and a tag that
+    never changes needs no check."""
 
     interpreter: Annotated[str, _command] = "python"
-    """What runs the agent in the worker's own image: a name on its path, or a path; Python 3.8 or newer."""
+    """Program that runs the agent in the worker's own image: a name on its PATH, or a path. Must be Python 3.8 or
+    newer. Defaults to python."""
 
     address: Annotated[str, _address] = ""
-    """Where workers reach the rendezvous, as https://HOST[:PORT]. Empty: the first of rendezvous.names, at the port it
-    listens on."""
+    """URL at which workers reach the rendezvous, as https://HOST[:PORT]. Defaults to the first of rendezvous.names, at
+    the port that it listens on."""
 
     interface: Annotated[str, _interface] = "eth0"
-    """Network interface of a worker's pod; collectives go by it. A container's variable GANGWRIGHT_IFACE overrules
-    it.
-    """
+    """Network interface of a worker's pod that collectives use. The container's variable GANGWRIGHT_IFACE overrides it.
+    Defaults to eth0."""
 
     gloo_timeout: Annotated[float, kinds.seconds(1, 3600)] = 10.0
-    """After which a collective gives up on a member that says nothing, and with it the longest that a lost node holds
-    up its job; but five times as long when the node goes in the tenths of a second in which members connect to each
-    other, for so long gloo tries. Horovod's own 30 s serve newcomers that start cold; ours are warm.
-    GANGWRIGHT_GLOO_TIMEOUT overrules it."""
+    """Seconds after which a collective gives up on a silent member. It bounds how long a lost node holds up its job.
+    The bound is five times as long if the node is lost while members connect to each other, because gloo then retries.
+    Defaults to 10 seconds: Horovod's own 30 s are for new workers that start cold, and Gangwright's are warm. The
+    container's variable GANGWRIGHT_GLOO_TIMEOUT overrides it."""
 
     grace: Annotated[float, kinds.seconds(1, 3600)] = 60.0
-    """Between SIGTERM and SIGKILL where the job's template does not say: a step, a resize and a checkpoint."""
+    """Seconds between SIGTERM and SIGKILL if the job's template specifies none. Defaults to 1 minute, which is enough
+    for a step, a resize and a checkpoint."""
 
     token_life: Annotated[float, kinds.seconds(600, kinds.DAY)] = 3600.0
-    """Of a worker's token; kubelet writes a new one when a fifth of it is left. Ten minutes are the API's least."""
+    """Lifetime of a worker's token in seconds. The kubelet writes a new token when a fifth of it is left. Defaults to
+    1 hour. The minimum of the API is 10 minutes."""
 
     confine: Annotated[Confinement, kinds.word(Confinement)] = Confinement.INGRESS
-    """The NetworkPolicy of a job. Collectives are not authenticated, so `ingress` lets in only workers of the job
-    itself; `both` also lets them out only to each other, the rendezvous and DNS, which cuts off data in the
-    network, and is their way out where a policy of the namespace denies all; `none`."""
+    """NetworkPolicy of a job. `ingress` admits only workers of the same job. `both` also limits egress to those
+    workers, the rendezvous and DNS. That cuts off data in the network, but opens the required egress if a policy of the
+    namespace denies all. `none` creates no policy. Defaults to ingress because collectives are not authenticated.
+    """

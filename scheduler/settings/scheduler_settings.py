@@ -1,6 +1,7 @@
-"""What the scheduler decides by: the cluster, where gangs go, how they live, and who goes first.
+"""The settings of scheduling: cluster, placement, life of a gang, and queue.
 
-Lives here: one dataclass a section; `Settings.policy` hands all of it to the core. Never here: a use of any of them.
+Lives here: one dataclass per section. `Settings.policy` passes all of them to the core. Never here: a use of any of
+them.
 """
 
 import re
@@ -20,42 +21,43 @@ from scheduler.settings import kinds
 
 _CORE: Final = Policy()
 
-_level_name = kinds.text(r"[a-z]([-a-z0-9]{0,30}[a-z0-9])?", "must be a short word of lower-case letters")
+_level_name = kinds.text(r"[a-z]([-a-z0-9]{0,30}[a-z0-9])?", "must be a short word of lowercase letters")
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What is ours in the cluster, and how its nodes lie."""
+    """Which pods Gangwright schedules, and the topology of the nodes."""
 
     scheduler_names: Annotated[tuple[str, ...], kinds.many(kinds.dns_name, least=1)] = ("gangwright",)
-    """`spec.schedulerName` of the pods that are ours; the profiles of the kube-scheduler beside us. Pods of any
-    other name are passed through untouched. Change them in kube-scheduler.yaml and in the gate policy
-    as well, the first one in the trust policy of the elastic master.
-    """
+    """Values of `spec.schedulerName` that Gangwright handles: the profiles of its kube-scheduler. Pods of other
+    schedulers are not touched. If you change them, also change kube-scheduler.yaml and the gate policy, and the first
+    name in the trust policy of the elastic master. Defaults to gangwright."""
 
     levels: Annotated[
         tuple[Level, ...],
         kinds.many(kinds.record(Level, name=_level_name, label=kinds.label_key), least=1, most=8),
     ] = _CORE.levels
-    """The levels of the cluster, finest first: the word that gangs use, and the node label that carries it.
-    `kubernetes.io/hostname` and `topology.kubernetes.io/zone` are on every node of common clusters; no key for racks
-    is, so that one is ours. A node without a level's label is in no domain of that level."""
+    """Topology levels, finest first: the name that gangs use, and the key of the node label. A node without the label
+    is in no domain of that level. Defaults to host, rack and area. Common clusters label hosts and zones, but no
+    standard label exists for racks, so Gangwright defines that key."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where a gang goes that does not say it."""
+    """Where a gang is placed if it does not specify it."""
 
     strategy: Annotated[Strategy, kinds.word(Strategy)] = _CORE.strategy
-    """`pack`: few domains, few hosts, which is what collectives want; `spread`: evenly over domains; `cosine`: as
-    pack, and inside a domain the node whose free vector points where the demand does."""
+    """Strategy of gangs that specify none. `pack` uses few domains and few hosts. `spread` distributes members evenly
+    over domains. `cosine` packs, and inside a domain prefers the node whose free resources are proportioned like the
+    demand. Defaults to pack because collectives are fastest on few hosts."""
 
     level: Annotated[str, _level_name] = _CORE.level
-    """The level that the strategy speaks of; one of `cluster.levels`. Racks: where bandwidth usually drops."""
+    """Level that the strategy applies to. Must be one of `cluster.levels`. Defaults to rack because bandwidth usually
+    drops between racks."""
 
     required: Annotated[bool, kinds.flag] = _CORE.required
-    """Whether a gang waits rather than be placed over more domains than asked. false: a gang that runs over two racks
-    is slower, one that waits stands still."""
+    """Whether a gang waits if it would need more domains than requested. Defaults to false because a gang that spans
+    two racks is slower, while a gang that waits does no work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,60 +65,66 @@ class Gangs:
     """The life of a gang between its plan and its start."""
 
     pin: Annotated[Pin, kinds.word(Pin)] = _CORE.pin
-    """How a member is tied to its seat: `hard` by node affinity, `soft` by nomination. `auto` pins hard only pods that
-    can be made again at no cost, because a hard pin that breaks ends in an eviction."""
+    """How a member is tied to its assigned node. `hard` uses node affinity, `soft` uses nomination. `auto` pins hard
+    only pods that are recreated at no cost. Defaults to auto because a broken hard pin ends in an eviction."""
 
     timeout: Annotated[float, kinds.seconds(1, kinds.DAY)] = _CORE.timeout
-    """From the first ungating until the quorum must be bound. A planned gang binds within seconds; two minutes also
-    cover a change of leader and a slow API server."""
+    """Seconds from the first ungated member until the quorum must be bound. After that the gang times out. Defaults to
+    2 minutes: a planned gang binds within seconds, and the rest covers a change of leader or a slow API server."""
 
     start_timeout: Annotated[float, kinds.seconds(1, kinds.DAY)] = _CORE.start_timeout
-    """From its bind until a member must run. Then its gang is told why it does not, and the member is made again
-    elsewhere where that costs nothing; after twice as long once more. Ten minutes pull an image of 20 GB."""
+    """Seconds from the bind of a member until it must run. After that the reason is reported on the gang, and the
+    member is evicted if it is recreated at no cost. It happens once more after twice this time. Defaults to 10 minutes,
+    which is enough to pull an image of 20 GB."""
 
     backoff: Annotated[float, kinds.seconds(0.1, kinds.DAY)] = _CORE.backoff
-    """Before a gang that timed out is tried again; doubles each time."""
+    """Seconds before a gang that timed out is tried again. Doubles each time. Defaults to 5 seconds."""
 
     backoff_limit: Annotated[float, kinds.seconds(0.1, kinds.DAY)] = _CORE.backoff_limit
-    """Where the doubling ends: others get their turn, and the gang is not forgotten."""
+    """Longest back-off in seconds. Defaults to 5 minutes: other gangs get their turn, and this one is still retried."""
 
     score_hold: Annotated[float, kinds.seconds(0.1, 600)] = _CORE.score_hold
-    """How long the best-scored node is kept for a single pod without our gate; a bind takes milliseconds."""
+    """Seconds for which the best-scored node is reserved for a single pod without Gangwright's gate. Defaults to 5
+    seconds because a bind takes milliseconds."""
 
     pin_grace: Annotated[float, kinds.seconds(1, kinds.DAY)] = _CORE.pin_grace
-    """kube-scheduler has refused a pinned pod for so long, and our own picture has no room either: the pin is broken.
-    Also how long it may refuse a member by a rule that the planner does not model, before the gang gives back what it
-    has. Shorter would mistake a picture that is about to catch up."""
+    """Seconds for which kube-scheduler rejects a pinned pod before the pin counts as broken, if Gangwright's cache
+    shows no free capacity either. Also the time for which kube-scheduler may reject a member by a rule that the planner
+    does not model, before the gang releases its nodes. Defaults to 5 seconds: with less, a cache that is about to catch
+    up would break pins."""
 
     pin_limit: Annotated[float, kinds.seconds(1, kinds.DAY)] = _CORE.pin_limit
-    """kube-scheduler has refused a pinned pod for so long: the pin is broken, whatever our picture says. Several
-    times its back-off (3 s at most), and soon enough that half a minute after it first refused the gang is on its way
-    elsewhere."""
+    """Seconds for which kube-scheduler rejects a pinned pod before the pin counts as broken, whatever Gangwright's
+    cache shows. Defaults to 20 seconds: several times kube-scheduler's back-off (3 s at most), and short enough that
+    the gang gets another node within half a minute."""
 
     barred: Annotated[float, kinds.seconds(1, kinds.DAY)] = _CORE.barred
-    """A node where a pin broke, or whose kubelet refused a pod, is not given to that gang for so long; doubles each
-    time."""
+    """Seconds for which a node is excluded for a gang after a pin broke there or its kubelet rejected a pod. Doubles
+    each time. Defaults to 5 minutes."""
 
     broken_pins_until_soft: Annotated[int, kinds.whole(1, 1000)] = _CORE.broken_pins_until_soft
-    """After so many broken pins a gang is only nominated: something decides about its nodes that we do not see."""
+    """Number of broken pins after which a gang is only nominated. Defaults to 2: by then something that Gangwright does
+    not see limits the gang's nodes."""
 
     evictions_per_gang: Annotated[int, kinds.whole(1, 1000)] = _CORE.evictions_per_gang
-    """Broken pins of one gang that may be evicted at a time; the rest follow second by second."""
+    """Largest number of pods with broken pins that are evicted at a time per gang. The rest follow second by second.
+    Defaults to 8."""
 
     outcome_limit: Annotated[float, kinds.seconds(1, 3600)] = _CORE.outcome_limit
-    """A write without an outcome for so long is done again; every write of ours may be."""
+    """Seconds after which a write without an outcome is repeated. Defaults to 30 seconds. Every write of Gangwright can
+    be repeated safely."""
 
     announce_every: Annotated[float, kinds.seconds(1, 3600)] = _CORE.announce_every
-    """At most one event a gang and reason in so long."""
+    """Shortest time in seconds between two events of one gang with the same reason. Defaults to 10 seconds."""
 
     largest_gang: Annotated[int, kinds.whole(1, 4096)] = _CORE.largest_gang
-    """Members; a gang that asks for more is refused. The plan of 4096, deflated, takes some two thirds of the 256 KiB
-    that the API server allows all annotations of its first member together."""
+    """Largest number of members of a gang. A larger gang is rejected. Defaults to 4096: the compressed plan of so many
+    members takes about two thirds of the 256 KiB that the API server allows for all annotations of the first member."""
 
 
 def _amounts(node: yaml.Node) -> Amounts:
-    """Quantities by resource, such as {nvidia.com/gpu: 16, cpu: "200", memory: 1Ti}."""
-    said = "must be a quantity of {}, such as 16, 500m or 64Gi"
+    """Quantities by resource, for example {nvidia.com/gpu: 16, cpu: "200", memory: 1Ti}."""
+    said = "must be a quantity of {}, for example 16, 500m or 64Gi"
     found = {name: kinds.quantity(name, said.format(name))(child) for name, child in kinds.entries(node)}
     return tuple(sorted(found.items()))
 
@@ -127,17 +135,17 @@ _share = kinds.record(
 
 
 def _shares(node: yaml.Node) -> Mapping[str, Share]:
-    """A share by namespace."""
+    """The shares by namespace."""
     found = {}
     for namespace, child in kinds.entries(node):
         if not re.fullmatch(names.NAMESPACE, namespace):
-            remedy = "must be the name of a namespace: lower-case letters, digits and '-'"
+            remedy = "must be the name of a namespace: lowercase letters, digits and '-'"
             raise kinds.Wrong(child, f"{namespace!r} {remedy}")
         share: Share = _share(child)
         ceiling = dict(share.ceiling)
         for resource, value in share.guaranteed:
             if value > ceiling.get(resource, value):
-                remedy = f"the ceiling of {resource} must not be below what is guaranteed of it"
+                remedy = f"the ceiling of {resource} must not be below its guaranteed amount"
                 raise kinds.Wrong(child, remedy)
         found[namespace] = share
     return found
@@ -145,44 +153,51 @@ def _shares(node: yaml.Node) -> Mapping[str, Share]:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """Who goes first, what may start past those who wait, and who gives way."""
+    """The order of waiting gangs, backfill, preemption and shares."""
 
     order: Annotated[Order, kinds.word(Order)] = _CORE.order
-    """Among gangs of one priority: `fifo`; `las`, least attained service first, which needs no estimates; `shortest`
-    expected runtime first; `fair`, the namespace that uses least of its share first."""
+    """Order of gangs with the same priority. `fifo` follows arrival. `las` puts the least attained service first and
+    needs no estimates. `shortest` puts the shortest expected runtime first. `fair` puts the namespace first that uses
+    the least of its share. Defaults to fifo."""
 
     backfill: Annotated[Backfill, kinds.word(Backfill)] = _CORE.backfill
-    """While the first gang waits for room: `reserve` lets others start where they do not delay it; `free` wherever
-    there is room, so that large gangs may wait without end; `none` keeps the order strictly."""
+    """Which gangs may start while the first one waits for resources. `reserve` lets others start if they do not delay
+    it. `free` lets all others start, so large gangs may wait without end. `none` keeps the order strictly. Defaults to
+    reserve."""
 
     age_limit: Annotated[float, kinds.seconds(1, 365 * kinds.DAY)] = _CORE.age_limit
-    """A gang that has waited this long moves ahead of newer gangs with the same priority, in any order. Nothing starves.
-    Three days: in a queue whose waits are longer than the limit every order is that of arrival."""
+    """Wait in seconds after which a gang moves ahead of newer gangs with the same priority, in any order. It prevents
+    starvation. Defaults to 3 days: if waits are usually longer than the limit, every order becomes that of arrival."""
 
     age_factor: Annotated[float, kinds.number(0, 1e6)] = _CORE.age_factor
-    """With the order `shortest` a gang must also have waited this many times its own expected runtime (bounded slowdown):
-    an hour of work is not held up by a week of it that has waited for a few days. 0: the limit alone counts."""
+    """Multiple of its expected runtime that a gang must also have waited before `queue.ageLimit` applies, with the
+    order `shortest` (bounded slowdown). Defaults to 10, so a one-hour gang is not delayed by a one-week gang that has
+    waited for a few days. With 0 only the limit counts."""
 
     las_quantum: Annotated[float, kinds.seconds(1, 365 * kinds.DAY)] = _CORE.las_quantum
-    """Device-time of the first band of `las`; the second is twice as wide, the third and last has no end. Also the
-    shortest turn of a gang that gives way by being suspended. Half an hour: of what was measured on real traces the
-    best for the wait of large gangs, at the same mean."""
+    """Device time in seconds of the first band of `las`. The second band is twice as wide, and the third has no end.
+    Also the shortest turn of a gang that is preempted by suspension. Defaults to 30 minutes because, on real traces, it
+    gave the shortest waits of large gangs at the same mean."""
 
     default_runtime: Annotated[float, kinds.seconds(1, 365 * kinds.DAY)] = _CORE.default_runtime
-    """Assumed runtime of a gang with no declared or learned runtime."""
+    """Assumed runtime, in seconds, of a gang with no declared or learned runtime. Defaults to 1 hour."""
 
     preemption: Annotated[bool, kinds.flag] = _CORE.preemption
-    """Whether pods of lower priority give way to a whole gang. Never part of a gang below its quorum."""
+    """Whether a gang may preempt pods of lower priority. A gang is never preempted partly below its quorum. Defaults to
+    true."""
 
     reclaim: Annotated[Reclaim, kinds.word(Reclaim)] = _CORE.reclaim
-    """Borrowers from which a namespace takes back what is guaranteed to it: `any`, or those of `lower-priority`."""
+    """Borrowers from which a namespace reclaims its guaranteed resources: `any`, or those of `lower-priority`. Defaults
+    to any."""
 
     evictions_per_namespace: Annotated[int, kinds.whole(1, 100_000)] = _CORE.evictions_per_namespace
-    """Victims of one namespace on their way out at a time: its jobs do not vanish all at once."""
+    """Largest number of victims of one namespace that terminate at a time. Defaults to 64, so that a namespace does not
+    lose all its jobs at once."""
 
     preemption_cooldown: Annotated[float, kinds.seconds(0, kinds.DAY)] = _CORE.preemption_cooldown
-    """After victims were asked to leave for a gang, before others are asked to for the same one."""
+    """Seconds between two preemptions for the same gang. Defaults to 1 minute."""
 
     shares: Annotated[Mapping[str, Share], _shares] = field(default_factory=dict)
-    """By namespace: `guaranteed` amounts, lent while idle and taken back when needed; `ceiling`, never to be passed;
-    `weight` for the order `fair`. Read again when the file changes."""
+    """Shares by namespace. `guaranteed` amounts are lent while idle and reclaimed when needed. A `ceiling` is never
+    exceeded. `weight` counts in the order `fair`. Reloaded when the file changes. Empty by default: no namespace has a
+    guarantee or a limit."""

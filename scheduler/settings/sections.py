@@ -1,6 +1,6 @@
-"""All sections as one value, and those that both programs have: the API server, the Lease, the log.
+"""All sections as one value, and the sections that both programs have: the API server, the Lease, the log.
 
-Lives here: `Settings`, and the name of every setting. Never here: what a value looks like (`kinds`), where it comes from
+Lives here: `Settings`, and the name of every setting. Never here: the form of a value (`kinds`), its source
 (`sources`), or which values contradict each other (`rules`).
 """
 
@@ -23,7 +23,7 @@ from scheduler.settings.server_settings import (
 
 
 class LogFormat(StrEnum):
-    """How log lines look."""
+    """Format of log lines."""
 
     AUTO = "auto"
     JSON = "json"
@@ -31,7 +31,7 @@ class LogFormat(StrEnum):
 
 
 class LogLevel(StrEnum):
-    """The least severe lines that are written."""
+    """Lowest severity of the lines that are written."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -41,60 +41,62 @@ class LogLevel(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """The API server, and how hard we lean on it."""
+    """The connection to the API server, and its limits."""
 
     kubeconfig: Annotated[str, kinds.path] = ""
-    """File that says how to reach it. Empty: $KUBECONFIG, the Pod's service account, or ~/.kube/config."""
+    """Path of the kubeconfig file. Defaults to $KUBECONFIG, the Pod's service account, or ~/.kube/config."""
 
     context: Annotated[str, kinds.name] = ""
-    """Context of the kubeconfig. Empty: its current one."""
+    """Context of the kubeconfig. Defaults to the current one."""
 
     concurrent_writes: Annotated[int, kinds.whole(1, 32)] = 16
-    """Writes under way at a time. A write takes some milliseconds, so 16 are more than kube-scheduler can bind
-    pods for, and an API server in trouble is not stormed. Watches and looks at the Lease have connections
-    beside these."""
+    """Largest number of concurrent writes. Watches and reads of the Lease use other connections. Defaults to 16: a
+    write takes a few milliseconds, so they are faster than kube-scheduler binds pods, and a struggling API server is
+    not flooded."""
 
     silent_after: Annotated[float, kinds.seconds(5, 600)] = 10.0
-    """Without an answer of the API server for so long, or without a standing watch of nodes or of pods, our picture
-    counts as stale: verbs answer with an error, and no pod is placed or evicted. Two looks at the Lease fail in that
-    time, each after 2 s. A leader stops when its Lease ends, if that is sooner. A watch on which nothing is heard
-    stands for 70 s. It stands for 11 s where the other machine is gone, and for 14 to 17 s after something that a proxy
-    between does not pass on. The elastic master then starts no worker of the jobs whose pods it cannot watch; what
-    trains goes on, and it stays ready."""
+    """Seconds without an answer of the API server, or without a healthy watch of nodes or pods, after which the cache
+    is stale. Extender endpoints then answer with an error, and no pod is placed or evicted. Defaults to 10 seconds, in
+    which two reads of the Lease fail, each after 2 s. A leader stops earlier if its Lease expires earlier. A silent
+    watch counts as healthy for 70 s. It counts for 11 s if the other machine is gone, and for 14 to 17 s if a proxy in
+    between does not pass something on. The elastic master then starts no worker of jobs whose pods it can't watch.
+    Running training continues, and the master stays ready."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """Which of several replicas may write: the one beside the kube-scheduler that leads."""
+    """The Lease of kube-scheduler, which decides which replica may write: the one beside the leader."""
 
     follow: Annotated[bool, kinds.flag] = True
-    """false: always write. Only for a single replica whose kube-scheduler does not elect a leader."""
+    """Whether only the replica beside the leading kube-scheduler writes. Defaults to true. Set it to false only for a
+    single replica whose kube-scheduler does not elect a leader."""
 
     namespace: Annotated[str, kinds.dns_name] = "gangwright-system"
-    """As `leaderElection.resourceNamespace` of kube-scheduler."""
+    """Namespace of the Lease, as `leaderElection.resourceNamespace` of kube-scheduler. Defaults to gangwright-system."""
 
     name: Annotated[str, kinds.dns_name] = "gangwright"
-    """As `leaderElection.resourceName` of kube-scheduler."""
+    """Name of the Lease, as `leaderElection.resourceName` of kube-scheduler. Defaults to gangwright."""
 
     hostname: Annotated[str, kinds.name] = ""
-    """How kube-scheduler's identity begins: its host name. Empty: $POD_NAME, else the name of this host."""
+    """Host name with which kube-scheduler's identity begins. Defaults to $POD_NAME, or to the name of this host."""
 
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """What is written about our work, to standard error."""
+    """The log, on standard error."""
 
     level: Annotated[LogLevel, kinds.word(LogLevel)] = LogLevel.INFO
-    """`info` has one line a call of kube-scheduler; refusals and errors of one kind are written five times a minute,
-    then counted. `debug` leaves out none."""
+    """Lowest level that is written: debug, info, warning or error. Defaults to info, which has one line per call of
+    kube-scheduler. Rejections and errors of one kind are written five times a minute, then counted. `debug` writes all
+    of them."""
 
     format: Annotated[LogFormat, kinds.word(LogFormat)] = LogFormat.AUTO
-    """`json`, `console`, or `auto`: console on a terminal, JSON elsewhere."""
+    """Format of the lines: `json`, `console`, or `auto`. Defaults to auto: console on a terminal, JSON elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All of them. A section's name here is its name in YAML."""
+    """All settings. The name of a section here is its name in YAML."""
 
     cluster: Cluster = Cluster()
     placement: Placement = Placement()
@@ -113,7 +115,7 @@ class Settings:
 
     @property
     def policy(self) -> Policy:
-        """What of this the core decides by."""
+        """The settings that the core decides by."""
         parts = (self.placement, self.gangs, self.queue)
         return Policy(
             scheduler_names=frozenset(self.cluster.scheduler_names),
@@ -129,4 +131,4 @@ NAMES: Final[Mapping[str, str]] = {
     for section, kind in SECTIONS.items()
     for f in fields(kind)
 }
-"""Every setting's dotted name, by its environment variable."""
+"""The dotted name of every setting, by its environment variable."""

@@ -1,6 +1,6 @@
-"""Where Gangwright listens: for kube-scheduler, for kubelet and Prometheus, for people, and for workers.
+"""The settings of Gangwright's servers: for kube-scheduler, probes and metrics, users, and workers.
 
-Lives here: one dataclass a section, and what servers with TLS have in common. Never here: a use of any of them.
+Lives here: one dataclass per section, and what servers with TLS have in common. Never here: a use of any of them.
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from scheduler.model import names
 from scheduler.settings import kinds
 
 _address = kinds.text(
-    r"https?://[-A-Za-z0-9.:\[\]]{1,253}", "must be an address such as https://127.0.0.1:10259"
+    r"https?://[-A-Za-z0-9.:\[\]]{1,253}", "must be a URL, for example https://127.0.0.1:10259"
 )
 _server_name = kinds.text(r"[-A-Za-z0-9.:]{1,253}", "must be an address or a host name")
 _object_name = kinds.text(f"({names.SUBDOMAIN})?", "must be the name of an object")
@@ -24,246 +24,260 @@ class TLSServer:
     """Address to listen on."""
 
     port: Annotated[int, kinds.port] = 0
-    """0: any that is free."""
+    """Port to listen on. 0 takes any free port."""
 
     cert: Annotated[str, kinds.path] = ""
-    """File of our certificate, PEM. Empty: plain HTTP. Read again when it changes."""
+    """Path of the server's certificate file (PEM). Reloaded when it changes. Empty by default: plain HTTP."""
 
     key: Annotated[str, kinds.path] = ""
-    """File of the certificate's key, PEM."""
+    """Path of the certificate's key file (PEM). Empty by default, like the certificate."""
 
     connections: Annotated[int, kinds.connections] = 256
-    """Connections at a time."""
+    """Largest number of open connections."""
 
     keep_alive: Annotated[float, kinds.seconds(1, 3600)] = 120.0
-    """How long an idle connection stays open."""
+    """Seconds for which an idle connection stays open."""
 
     @property
     def client_ca(self) -> str:
-        """File of the authorities for client certificates, PEM. Empty: no client shows one."""
+        """Path of the file with the authorities of client certificates (PEM). If empty, clients show none."""
         return ""
 
     @property
     def client_names(self) -> tuple[str, ...]:
-        """Names of which a client certificate must have one. None: any that the authority signed."""
+        """Names of which a client certificate must have one. If empty, every signed certificate is accepted."""
         return ()
 
 
 @dataclass(frozen=True, slots=True)
 class VerbsServer(TLSServer):
-    """Where kube-scheduler reaches us, and how long it waits."""
+    """The extender endpoints that kube-scheduler calls."""
 
     host: Annotated[str, kinds.host] = "127.0.0.1"
-    """Address to listen on. Loopback: kube-scheduler is in the same Pod. Any other address needs mutual TLS."""
+    """Address to listen on. Any address but loopback requires mutual TLS. Defaults to 127.0.0.1 because kube-scheduler
+    runs in the same Pod."""
 
     port: Annotated[int, kinds.port] = 10270
-    """As in `extenders[].urlPrefix`; beside kube-scheduler's own 10259. 0: any that is free."""
+    """Port to listen on, as in `extenders[].urlPrefix`. 0 takes any free port. Defaults to 10270, near kube-scheduler's
+    own 10259."""
 
     http_timeout: Annotated[float, kinds.seconds(0.1, 20)] = 2.0
-    """As `extenders[].httpTimeout`. Half of it is our own deadline: an answer that says why it failed beats none."""
+    """Timeout of kube-scheduler's calls in seconds, as in `extenders[].httpTimeout`. Gangwright answers with an error
+    after half of it, because an answer with a reason is better than none. Defaults to 2 seconds."""
 
     keep_alive: Annotated[float, kinds.seconds(100, 3600)] = 120.0
-    """How long an idle connection stays open. Longer than the 90 s of Go's client: it does not send a POST again
-    that met a connection just being closed."""
+    """Seconds for which an idle connection stays open. Defaults to 2 minutes, longer than the 90 s of Go's client: it
+    does not repeat a POST on a connection that is just being closed."""
 
     connections: Annotated[int, kinds.connections] = 256
-    """Connections at a time; kube-scheduler keeps two. Beyond it the oldest that was never answered is closed."""
+    """Largest number of open connections. Beyond it the oldest one that was never answered is closed. Defaults to 256;
+    kube-scheduler keeps two."""
 
     body_limit: Annotated[int, kinds.size(2**20, 2**30)] = 64 * 2**20
-    """The largest body that is ever read, in bytes; a cluster's size sets a tighter limit. With names only, a call
-    over 5,000 nodes is 0.2 MB."""
+    """Largest request body in bytes. The size of the cluster sets a tighter limit. Defaults to 64 MiB; with names only,
+    a call over 5,000 nodes has 0.2 MB."""
 
     client_ca: Annotated[str, kinds.path] = ""
-    """File of the authorities, PEM, one of which must have signed kube-scheduler's client certificate. Read again when
-    it changes, for new connections.
-    """
+    """Path of the file with the authorities of kube-scheduler's client certificate (PEM). Reloaded for new connections
+    when it changes. Empty by default: no client certificate is required."""
 
     client_names: Annotated[tuple[str, ...], kinds.many(kinds.name)] = ()
-    """Common names or DNS names of which the client certificate must have one; none: any that the authority signed."""
+    """Common names or DNS names of which the client certificate must have one. Empty by default: every certificate that
+    the authority signed is accepted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Probes:
-    """Where kubelet and Prometheus reach us: /livez, /readyz, /metrics."""
+    """The probes and metrics for the kubelet and Prometheus: /livez, /readyz, /metrics."""
 
     host: Annotated[str, kinds.host] = ""
-    """Address to listen on. Empty: every one, of both families, because both come from outside of the Pod."""
+    """Address to listen on. Empty by default: all addresses of both families, because the kubelet and Prometheus
+    connect from outside the Pod."""
 
     port: Annotated[int, kinds.port] = 10271
-    """0: any that is free."""
+    """Port to listen on. 0 takes any free port. Defaults to 10271."""
 
     kube_scheduler: Annotated[str, _address] = "https://127.0.0.1:10259"
-    """Where `gangwright serve` asks kube-scheduler whether it is alive, for its liveness probe: as `--secure-port` of
-    kube-scheduler."""
+    """URL at which `gangwright serve` checks whether kube-scheduler is alive, for its liveness probe. Must agree with
+    `--secure-port` of kube-scheduler. Defaults to kube-scheduler's own port on loopback."""
 
 
 @dataclass(frozen=True, slots=True)
 class StatusServer(TLSServer):
-    """Where people reach us, with the command line and the page, and which tokens count."""
+    """The status API and the status page, and which tokens they accept."""
 
     serve: Annotated[bool, kinds.flag] = True
-    """false: no status service at all."""
+    """Whether the status service runs. Defaults to true."""
 
     host: Annotated[str, kinds.host] = "127.0.0.1"
-    """Address to listen on. Loopback: `kubectl port-forward` reaches it, the network does not. Any other address needs
-    status.cert and status.key: tokens are sent."""
+    """Address to listen on. Any address but loopback requires status.cert and status.key, because clients send tokens.
+    Defaults to 127.0.0.1: `kubectl port-forward` reaches it, the network does not."""
 
     port: Annotated[int, kinds.port] = 10272
-    """0: any that is free."""
+    """Port to listen on. 0 takes any free port. Defaults to 10272."""
 
     client_ca: Annotated[str, kinds.path] = ""
-    """File of the cluster's authority for client certificates, PEM: who shows a certificate that it signed is the user
-    of its common name and the groups of its organizations, as for the API server. Empty: bearer tokens only. Read
-    again when it changes, for new connections."""
+    """Path of the file with the cluster's authority for client certificates (PEM). As for the API server, the common
+    name of a certificate is the user, and its organizations are the groups. Reloaded for new connections when it
+    changes. Empty by default: bearer tokens only."""
 
     audiences: Annotated[tuple[str, ...], kinds.many(kinds.audience)] = ()
-    """Of which a bearer token must have one. None: tokens for the API server itself, which people have anyway; then
-    the operator of this service could use them there."""
+    """Audiences of which a bearer token must have one. Empty by default: tokens for the API server itself, which users
+    have anyway. The operator of this service could then use them there."""
 
     remember: Annotated[float, kinds.seconds(1, 600)] = 60.0
-    """How long a yes of the API server counts, to a token or to a right to look. A user who loses a right
-    sees for this long what was visible before. A request that acts is reviewed every time."""
+    """Seconds for which a positive review of a token or of a read right is cached. A user who loses a right sees the
+    same for this long. Requests that change something are reviewed every time. Defaults to 1 minute."""
 
     remember_refusal: Annotated[float, kinds.seconds(0.1, 600)] = 10.0
-    """How long a no counts. A user who was just given a right need not wait long."""
+    """Seconds for which a negative review is cached. Defaults to 10 seconds, so a new right takes effect soon."""
 
     connections: Annotated[int, kinds.connections] = 128
-    """Connections at a time; a browser keeps six. Beyond it the oldest that has shown no token or certificate is closed."""
+    """Largest number of open connections. Beyond it the oldest one without a token or certificate is closed. Defaults
+    to 128; a browser keeps six."""
 
     keep_alive: Annotated[float, kinds.seconds(1, 3600)] = 60.0
-    """How long an idle connection stays open."""
+    """Seconds for which an idle connection stays open. Defaults to 1 minute."""
 
 
 @dataclass(frozen=True, slots=True)
 class Aggregation(TLSServer):
-    """The same service as a part of the Kubernetes API: the API server knows who asks, and passes the request on."""
+    """The status API as a group of the Kubernetes API. The API server authenticates users and passes requests on."""
 
     serve: Annotated[bool, kinds.flag] = False
-    """true: serve it. Needs the APIService, the Secret and the rights of manifests/components/aggregated-api."""
+    """Whether the group is served. Defaults to false because it needs the APIService, the Secret and the rights of
+    manifests/components/aggregated-api, which sets it to true."""
 
     host: Annotated[str, kinds.host] = ""
-    """Address to listen on. Empty: every one of both families, since the API server asks from outside of the Pod. A
-    client without a certificate of the API server is refused in the handshake."""
+    """Address to listen on. A client without a certificate of the API server is rejected in the handshake. Empty by
+    default: all addresses of both families, because the API server connects from outside the Pod."""
 
     port: Annotated[int, kinds.port] = 10250
-    """Port to listen on. Private clusters let their control plane reach this port of nodes and Pods, and few others. 0: any
-    that is free."""
+    """Port to listen on. 0 takes any free port. Defaults to 10250 because private clusters let their control plane
+    reach this port of nodes and Pods, and few others."""
 
     cert: Annotated[str, kinds.path] = ""
-    """File of our certificate, PEM. Empty: Gangwright makes one, keeps it in the Secret, and writes its authority into
-    the APIService. With a file, `spec.caBundle` of the APIService is yours to set."""
+    """Path of the server's certificate file (PEM). With a file, set `spec.caBundle` of the APIService yourself. Empty
+    by default: Gangwright creates a certificate, keeps it in the Secret, and writes its authority into the APIService.
+    """
 
     names: Annotated[tuple[str, ...], kinds.many(_server_name, least=1, most=16)] = (
         "gangwright-api.gangwright-system.svc",
     )
-    """Names that the certificate is good for: that of the Service, as the API server calls it."""
+    """Names in the certificate. Defaults to the name of the Service, as the API server calls it."""
 
     secret: Annotated[str, _object_name] = "gangwright-api-tls"  # noqa: S105 - the name of an object
-    """Secret of lease.namespace that keeps the certificate, so that all replicas show one authority."""
+    """Name of the Secret in lease.namespace that keeps the certificate, so that all replicas use one authority.
+    Defaults to gangwright-api-tls, as in the manifests."""
 
     connections: Annotated[int, kinds.connections] = 128
-    """Connections at a time; each API server keeps a few. Beyond it the oldest that was never answered is closed."""
+    """Largest number of open connections. Beyond it the oldest one that was never answered is closed. Defaults to 128;
+    each API server keeps a few."""
 
     keep_alive: Annotated[float, kinds.seconds(100, 3600)] = 120.0
-    """How long an idle connection stays open: longer than the 90 s of the API server's client."""
+    """Seconds for which an idle connection stays open. Defaults to 2 minutes, longer than the 90 s of the API server's
+    client."""
 
 
 @dataclass(frozen=True, slots=True)
 class RendezvousServer(TLSServer):
-    """Where the workers of elastic jobs meet, over TLS always, and which of their tokens count."""
+    """The rendezvous of the workers of elastic jobs, always over TLS, and which of their tokens it accepts."""
 
     host: Annotated[str, kinds.host] = ""
-    """Address to listen on. Empty: every one; workers come from all over the cluster, and TLS is never off."""
+    """Address to listen on. Empty by default: all addresses, because workers run everywhere in the cluster. TLS is
+    never off."""
 
     port: Annotated[int, kinds.port] = 10273
-    """0: any that is free."""
+    """Port to listen on. 0 takes any free port. Defaults to 10273."""
 
     names: Annotated[tuple[str, ...], kinds.many(_server_name, least=1, most=16)] = (
         "gangwright-elastic.gangwright-system.svc",
         "gangwright-elastic.gangwright-system",
         "gangwright-elastic",
     )
-    """Names and addresses that our certificate is good for. Workers are told the first: the Service's, in full, because
-    they live in other namespaces."""
+    """Names and addresses in the certificate. Workers use the first. Defaults to the names of the Service, first in
+    full because workers run in other namespaces."""
 
     cert: Annotated[str, kinds.path] = ""
-    """File of our certificate, PEM, such as cert-manager keeps in a Secret. Empty: we make it ourselves. Read again
-    when it changes."""
+    """Path of the server's certificate file (PEM), for example of a Secret of cert-manager. Reloaded when it changes.
+    Empty by default: the master creates a certificate."""
 
     ca: Annotated[str, kinds.path] = ""
-    """File of the authority that signed rendezvous.cert, PEM; what workers check us by. Read when we start, and told to
-    a worker when it is made: before the next authority signs, let it hold that beside the old one, and recreate the
-    workers of before.
-    """
+    """Path of the file with the authority that signed rendezvous.cert (PEM). Workers verify the master by it. It is
+    read at the start, and passed to a worker when the worker is created. Before you switch to another authority, add it
+    to the file beside the old one, and recreate the workers."""
 
     secret: Annotated[str, _object_name] = "gangwright-elastic-tls"  # noqa: S105 - the name of an object
-    """Secret of our own namespace in which what we make is kept: workers know the authority for as long as they run,
-    and another master must be able to go on under it."""
+    """Name of the Secret in the master's namespace that keeps the certificate that it creates. Workers know the
+    authority for as long as they run, and another master must be able to continue with it. Defaults to
+    gangwright-elastic-tls."""
 
     audience: Annotated[str, kinds.audience] = "gangwright-elastic"
-    """Of the workers' tokens. Our own: a token for us opens nothing else, and no other token opens us."""
+    """Audience of the workers' tokens. Defaults to gangwright-elastic, which nothing else uses: these tokens give no
+    other access, and no other token gives access here."""
 
     remember: Annotated[float, kinds.seconds(1, 60)] = 60.0
-    """How long the API server's yes to a token counts. A pod that is gone is no worker at once, whatever its token
-    says.
-    """
+    """Seconds for which a positive token review is cached. A pod that no longer exists loses access at once, whatever
+    its token says. Defaults to 1 minute."""
 
     remember_refusal: Annotated[float, kinds.seconds(0.1, 60)] = 5.0
-    """How long its no counts: a token is renewed before it ends, and the new one is another."""
+    """Seconds for which a negative token review is cached. Defaults to 5 seconds. A renewed token is a new one and is
+    reviewed at once."""
 
     outage: Annotated[float, kinds.seconds(0, kinds.DAY)] = 3600.0
-    """While tokens are not reviewed, how long one that was once believed is believed further, at most until its own end.
-    0: not at all. Without it a minute in which reviews alone fail would silence every worker. An outage in which the
-    Lease ends as well, after ten seconds, silences them until a master leads again; they train on.
-    """
+    """Seconds for which a token that was accepted before stays accepted while token reviews fail, at most until the
+    token expires. 0 accepts none. Defaults to 1 hour: without it, a minute of failed reviews would cut off every
+    worker. If the Lease also expires, after ten seconds, workers are cut off until a master leads again. They keep
+    training."""
 
     beat: Annotated[float, kinds.seconds(0.1, 60)] = 1.0
-    """How often a worker says that it lives: after 0.6 to 1.25 times that, as its training reports. A hundred
-    workers cost some hundredths of a core.
-    """
+    """Seconds between two heartbeats of a worker. The actual interval is 0.6 to 1.25 times that, depending on what its
+    training reports. Defaults to 1 second; a hundred workers then cost a few hundredths of a core."""
 
     silent_after: Annotated[float, kinds.seconds(1, 600)] = 5.0
-    """A worker that was not heard for so long counts as lost; four beats, so that one lost packet is none. At least 5s:
-    an agent gives up a beat after 1.5 s, and needs time for two more.
+    """Seconds without a heartbeat after which a worker counts as lost. Must be at least 5s: an agent gives up a
+    heartbeat after 1.5 s, and needs time for two more. Defaults to 5 seconds, so one lost packet does no harm.
     """
 
     wait: Annotated[float, kinds.seconds(0.1, 300)] = 30.0
-    """Longest that a question waits for its answer; then it is asked again. Below the minute after which middle boxes
-    drop a silent connection."""
+    """Longest time in seconds for which a request waits for its answer. After that it is repeated. Defaults to 30
+    seconds, less than the minute after which middleboxes drop a silent connection."""
 
     waits: Annotated[int, kinds.whole(1, 65536)] = 512
-    """Questions of one worker that wait at a time. Its mesh asks for the address of every other member at once."""
+    """Largest number of waiting requests per worker. Defaults to 512 because the mesh of a worker requests the address
+    of every other member at once."""
 
     body_limit: Annotated[int, kinds.size(2**10, 2**26)] = 2**20
-    """Largest body in bytes; a report with the end of a child's output takes some thousands."""
+    """Largest request body in bytes. Defaults to 1 MiB; a report with the end of a child's output has a few thousand."""
 
     value_limit: Annotated[int, kinds.size(2**15, 2**24)] = 64 * 2**10
-    """Largest value that members exchange, in bytes. Gloo's has 136 bytes for each other member, 23 KiB for 170 of them.
-    The agent passes on none beyond 64 KiB."""
+    """Largest value that members exchange, in bytes. Gloo's has 136 bytes for each other member, 23 KiB for 170
+    members. Defaults to 64 KiB because the agent passes on no larger value."""
 
     keys: Annotated[int, kinds.whole(2**11, 2**24)] = 16384
-    """Values of one round. Horovod lays down eight a member, and four beside."""
+    """Largest number of values per round. Defaults to 16384; Horovod stores eight per member, and four more."""
 
     round_limit: Annotated[int, kinds.size(2**23, 2**32)] = 8 * 2**20
-    """Bytes of one round's values together, with their keys and 256 bytes for each. Horovod builds its mesh twice, so N
-    members lay down 272 × N × (N − 1), and some words: 8 MiB do for 170 of them, as many as a job may have. Scripts with
-    process sets of their own lay down more than this."""
+    """Largest size of all values of a round in bytes, with their keys and 256 bytes each. Horovod builds its mesh
+    twice, so N members store 272 × N × (N − 1) bytes and a little more. Defaults to 8 MiB, which is enough for 170
+    members, the largest job. Scripts with their own process sets store more than that."""
 
     values_limit: Annotated[int, kinds.size(2**23, 2**34)] = 128 * 2**20
-    """Bytes of the values of all jobs together; a quarter of the memory that the manifests give the master. The values of
-    a round are dropped when all members train, so this bounds how many meet at one moment: sixteen rings of 170, or 44 of
-    100. When it is full, a member waits for up to `workers.glooTimeout` until others have met. After that Horovod ends
-    the members, and the job begins again from its checkpoint."""
+    """Largest size of the values of all jobs in bytes. Values of a round are dropped when all its members train, so
+    this limits how many meet at the same time: sixteen rings of 170 members, or 44 of 100. At the limit a member waits
+    for up to `workers.glooTimeout` until others have met. After that Horovod ends the members, and the job restarts
+    from its checkpoint. Defaults to 128 MiB, a quarter of the master's memory in the manifests."""
 
     connections: Annotated[int, kinds.connections] = 8192
-    """Connections at a time, or as many as the process may open files, less 256. A worker keeps a few, and one for each
-    question that waits; each takes 48 KiB at rest, all of them 384 MiB of the 512 in the manifests. At most 2,048 may
-    not have shown a token yet, and for no longer than 10 s. Beyond a bound the oldest of these is closed; a quarter of
-    all is left to them."""
+    """Largest number of open connections, at most the process's limit of open files less 256. A worker keeps a few, and
+    one for each waiting request. Each takes 48 KiB when idle, all of them 384 MiB of the 512 MiB in the manifests. At
+    most 2,048 may have no token yet, for up to 10 s. Beyond a limit the oldest of those is closed, and a quarter of all
+    connections is left to them. Defaults to 8192."""
 
     backlog: Annotated[int, kinds.whole(512, 65535)] = 4096
-    """Connections that may wait to be taken: all members of a job come in one moment, and who finds the queue full
-    tries again after 1, 3 and 7 s. The kernel's own bound (net.core.somaxconn) cuts it, 4096 since Linux 5.4."""
+    """Largest number of connections that wait to be accepted. All members of a job connect at the same time, and a
+    member that finds the queue full retries after 1, 3 and 7 s. Defaults to 4096, the kernel's own limit
+    (net.core.somaxconn) since Linux 5.4."""
 
     keep_alive: Annotated[float, kinds.seconds(1, 3600)] = 75.0
-    """How long an idle connection stays open; longer than the beat and than any wait."""
+    """Seconds for which an idle connection stays open. Defaults to 75 seconds, longer than a heartbeat and any wait."""

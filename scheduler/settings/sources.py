@@ -1,7 +1,7 @@
-"""Where settings come from: a file or a text, the environment and flags, with the place of every value.
+"""The sources of settings: a file or a text, the environment and flags, with the place of every value.
 
-Lives here: from these to YAML nodes by dotted name, what was removed, and the errors that name a place. Never here: which
-settings exist (`sections`), or what a value looks like (`kinds`).
+Lives here: from these to YAML nodes by dotted name, removed settings, and the errors that name a place. Never here:
+which settings exist (`sections`), or the form of a value (`kinds`).
 """
 
 import difflib
@@ -17,57 +17,58 @@ from scheduler.errors import SettingsError
 from scheduler.settings.kinds import TAG, Wrong, entries
 
 LONGEST_FILE: Final = 2**20
-"""Bytes; a settings file of ours takes about ten thousand."""
+"""Bytes. The shipped settings file has about twelve thousand."""
 
 DEEPEST: Final = 3
-"""Lists in lists of a wrong value that are shown."""
+"""Levels of nested lists that are shown of a wrong value."""
 
 PREFIX: Final = "GANGWRIGHT_"
 JOINT: Final = "__"
-"""Between section and setting. Two, so that what Kubernetes sets for a Service named `gangwright…` is never ours."""
+"""Separates section and setting. Two underscores, because Kubernetes sets variables with one for a Service named
+`gangwright…`."""
 
 S = TypeVar("S")
 
 
 class Removed(NamedTuple):
-    """A setting that the version before this one read, or one word of it. It is read with a warning for one version."""
+    """A setting, or one of its words, that the previous version read. It is accepted with a warning for one version."""
 
     setting: str
     """Its dotted name."""
     remedy: str
     word: str | None = None
-    """The word that is gone. None: the setting itself is, and what is given for it is left out."""
+    """The word that was removed. None: the setting itself was, and its value is ignored."""
     instead: str | None = None
-    """What is read for the word. None: the default."""
+    """The word that is used instead. None: the default."""
 
     @property
     def variable(self) -> str:
-        """The environment variable that it had."""
+        """Its environment variable."""
         section, name = self.setting.split(".")
         return variable(section, re.sub(r"(?=[A-Z])", "_", name))
 
 
 REMOVED: Final[tuple[Removed, ...]] = (
-    Removed("placement.strategy", "dot was removed, and cosine is used: write that", "dot", "cosine"),
-    Removed("queue.overrun", "no gang is suspended for overrunning any more: remove it"),
+    Removed("placement.strategy", "dot was removed; cosine is used. Write cosine", "dot", "cosine"),
+    Removed("queue.overrun", "was removed: no gang is suspended for overrunning anymore. Remove it"),
     Removed(
         "rendezvous.folder",
-        "certificates are kept in the Secret rendezvous.secret: remove it; to serve its files, name them in "
+        "was removed: certificates are kept in the Secret rendezvous.secret. Remove it. To serve files, set "
         "rendezvous.cert, rendezvous.key and rendezvous.ca",
     ),
 )
-"""What the version before this one read: it is read with a warning, and leaves this table with the next version."""
+"""What the previous version read. It is accepted with a warning, and leaves this table with the next version."""
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A value of a setting, and where it was given."""
+    """A value of a setting, and its source."""
 
     node: yaml.Node
     source: str
     """A file's name, an environment variable, or a flag."""
     lines: bool = False
-    """The source has lines worth naming."""
+    """Whether errors name the line of the source."""
 
     def error(self, name: str, wrong: Wrong) -> SettingsError:
         line = f", line {wrong.node.start_mark.line + 1}" if self.lines else ""
@@ -75,7 +76,7 @@ class Given:
 
 
 def camel(name: str) -> str:
-    """`http_timeout` as people write it in YAML: `httpTimeout`."""
+    """The name of `http_timeout` in YAML: `httpTimeout`."""
     return re.sub("_(.)", lambda found: found[1].upper(), name)
 
 
@@ -85,19 +86,19 @@ def variable(section: str, name: str) -> str:
 
 
 def content_of(file: Path) -> bytes:
-    """What a settings file says. Raises SettingsError."""
+    """The content of a settings file. Raises SettingsError."""
     try:
         with file.open("rb") as opened:
             content = opened.read(LONGEST_FILE + 1)
     except OSError as error:
-        raise SettingsError("settings file", str(file), error.strerror or "cannot be read") from None
+        raise SettingsError("settings file", str(file), error.strerror or "can't be read") from None
     if len(content) > LONGEST_FILE:
         raise SettingsError("settings file", str(file), f"must not be larger than {LONGEST_FILE} bytes")
     return content
 
 
 def from_text(content: str | bytes, source: str) -> dict[str, Given]:
-    """Every value of a settings file, by its dotted name. Raises SettingsError."""
+    """Every value of a settings file by its dotted name. Raises SettingsError."""
     root = _composed(content, source)
     if root is None:
         return {}
@@ -113,7 +114,7 @@ def from_text(content: str | bytes, source: str) -> dict[str, Given]:
 
 
 def from_environment(environ: Mapping[str, str], names: Mapping[str, str]) -> dict[str, Given]:
-    """Every value that an environment variable of ours gives. Raises SettingsError for one that is unknown.
+    """Every value of Gangwright's environment variables. Raises SettingsError for an unknown variable.
 
     names: the dotted name by variable, see `variable`.
     """
@@ -128,16 +129,16 @@ def from_environment(environ: Mapping[str, str], names: Mapping[str, str]) -> di
 
 
 def from_flags(flags: Mapping[str, str]) -> dict[str, Given]:
-    """Every value that a flag gives, by its dotted name. Raises SettingsError."""
+    """Every value of a flag by its dotted name. Raises SettingsError."""
     return {name: Given(_value(text, f"flag {name}"), "flag") for name, text in flags.items()}
 
 
 def known(
     given: Mapping[str, Given], names: Iterable[str], warn: Callable[[str], object]
 ) -> dict[str, Given]:
-    """What was given, without what was removed. `warn` is told of each such value, with its place and the remedy.
+    """The given values without removed settings. `warn` is called for each of those, with its place and the fix.
 
-    Raises SettingsError for the first value that no setting takes.
+    Raises SettingsError for the first value of an unknown setting.
     """
     kept = dict(given)
     for row in REMOVED:
@@ -156,7 +157,7 @@ def known(
 
 
 def section_of(kind: type[S], section: str, given: Mapping[str, Given]) -> S:
-    """One section: its defaults, and what was given instead. Raises SettingsError."""
+    """One section: its defaults, overridden by the given values. Raises SettingsError."""
     hints = get_type_hints(kind, include_extras=True)
     values = {}
     for field in fields(kind):  # type: ignore[arg-type]  # every section is a dataclass
@@ -176,13 +177,13 @@ def _written(node: yaml.Node, depth: int = 0) -> Any:
     if not isinstance(node, yaml.SequenceNode):
         return {}
     if depth == DEEPEST:
-        return "…"  # by its anchors a list may hold itself
+        return "…"  # a list may contain itself, by an anchor
     return [_written(child, depth + 1) for child in node.value[:8]]
 
 
 def _unknown(name: str, names: Iterable[str]) -> str:
     close = difflib.get_close_matches(name, names, n=1)
-    return f"no such setting; did you mean {close[0]}?" if close else "no such setting"
+    return f"unknown setting; did you mean {close[0]}?" if close else "unknown setting"
 
 
 def _value(text: str, source: str) -> yaml.Node:
@@ -191,11 +192,11 @@ def _value(text: str, source: str) -> yaml.Node:
 
 def _composed(content: str | bytes, source: str) -> yaml.Node | None:
     try:
-        # The safe loader's resolver, and only as far as nodes: no value of any type is made.
+        # The safe loader's resolver, and only as far as nodes: no value of any type is created.
         node: yaml.Node | None = yaml.compose(content, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
         raise SettingsError(f"{source}{line}", error.problem or "", "must be YAML") from None
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError):
-        raise SettingsError(source, "(not shown)", "must be YAML, in UTF-8, not nested deeply") from None
+        raise SettingsError(source, "(not shown)", "must be YAML in UTF-8, not deeply nested") from None
     return node

@@ -203,13 +203,13 @@ def needs(*names):
 WAITS_FOR_ITSELF = {
     "in order": (
         a_job_set(a_part("driver", size="3"), a_part("worker", size="3", replicas=2), **IN_ORDER),
-        "JobSet/set: spec.startupPolicy.startupPolicyOrder: 'InOrder': write AnyOrder, or give each replicated Job a gang",
+        "JobSet/set: spec.startupPolicy.startupPolicyOrder: 'InOrder': write AnyOrder, or give each replicated Job its own gang",
     ),
     "dependsOn": (
         a_job_set(
             a_part("driver", size="3"), a_part("worker", size="3", replicas=2, dependsOn=needs("driver"))
         ),
-        "JobSet/set: spec.replicatedJobs[worker].dependsOn: 'driver': leave it out, or give each replicated Job a gang",
+        "JobSet/set: spec.replicatedJobs[worker].dependsOn: 'driver': leave it out, or give each replicated Job its own gang",
     ),
     "dependsOn by way of another": (
         a_job_set(
@@ -221,7 +221,7 @@ WAITS_FOR_ITSELF = {
     ),
     "a launcher": (
         an_mpi_job("WaitForWorkersReady"),
-        "MPIJob/mpi: spec.launcherCreationPolicy: 'WaitForWorkersReady': write AtStartup, or leave the gang's label off",
+        "MPIJob/mpi: spec.launcherCreationPolicy: 'WaitForWorkersReady': write AtStartup, or remove the gang's label from",
     ),
     "one by one": (
         a_set(podManagementPolicy="OrderedReady"),
@@ -278,7 +278,7 @@ async def test_controllers_whose_pods_are_no_gang_together(cluster, write):
 
     assert (foretold.code, foretold.rows[0]["ANSWER"]) == (1, "waits")
     assert (applied.code, cluster.patches) == (2, [])
-    assert 'add the annotation gangwright.io/members: "3" to every template, or roles' in applied.err
+    assert 'Add the annotation gangwright.io/members: "3" to every template, or use roles' in applied.err
 
 
 STARTS = {
@@ -320,7 +320,7 @@ async def test_what_runs_already_is_said_to_run(cluster, write):
     (own,) = said.json
     assert (said.code, own["answer"], own["reason"], own["pods"]) == (0, "runs", "Bound", 2)
     assert own["seats"] == {"train-0": "r0-n0", "train-1": "r0-n0"}
-    assert own["message"].startswith("a gang of this name is there already and running")
+    assert own["message"].startswith("a gang with this name already exists and is running")
 
 
 @pytest.mark.parametrize("said", [{}, {OURS + "strategy": "pack"}], ids=["plain", "with a wish"])
@@ -344,7 +344,7 @@ async def test_what_waits_already_is_said_to_wait(cluster, write):
 
     (row,) = said.rows
     assert (said.code, row["ANSWER"], row["PODS"]) == (1, "waits", "3")
-    assert "is there already and waiting, place 2 in the queue: " in row["MESSAGE"]
+    assert "already exists and is waiting, place 2 in the queue: " in row["MESSAGE"]
     assert "needs 3 × 8" in row["MESSAGE"]
 
 
@@ -356,7 +356,7 @@ async def test_what_is_partly_bound_is_said_to_be_so(cluster, write):
     said = await cluster.say_offline("simulate", "-f", write(a_job()), "-n", "team")
 
     assert (said.code, said.rows[0]["ANSWER"]) == (1, "waits")
-    assert "is there already and waiting" in said.out
+    assert "already exists and is waiting" in said.out
 
 
 async def test_only_what_is_not_there_is_asked_about(cluster, write):

@@ -68,10 +68,7 @@ def test_help_is_folded_for_the_terminal_alone():
     """A paragraph is not broken where the source is."""
     shown = CliRunner().invoke(app, ["suspend", "--help"], env={"COLUMNS": "400"}).stdout
 
-    assert (
-        "A Job that Gangwright has suspended so that another gang had room stays suspended from now on."
-        in shown
-    )
+    assert "A Job that Gangwright had suspended for another gang now stays suspended." in shown
 
 
 @pytest.mark.parametrize("command", [*COMMANDS])
@@ -167,10 +164,10 @@ WRONG = {
     ),
     "an option before the command": (
         ["--context", "nope", "list"],
-        "--context = 'nope': write it behind the command: gangwright COMMAND --context",
+        "--context = 'nope': must follow the command. Write: gangwright COMMAND --context",
     ),
-    "the same with =": (["--namespace=team", "queue"], "--namespace = 'team': write it behind"),
-    "no namespace's name": (["list", "-n", "../x"], "namespace = '../x': write a namespace's name"),
+    "the same with =": (["--namespace=team", "queue"], "--namespace = 'team': must follow the command"),
+    "no namespace's name": (["list", "-n", "../x"], "namespace = '../x': must be the name of a namespace"),
     "no namespace's name before a gang": (["suspend", "A B/train"], "namespace = 'A B'"),
     "no namespace's name to let go": (["ungate", "-n", "a/b"], "namespace = 'a/b'"),
 }
@@ -211,9 +208,9 @@ async def test_ungate_lets_every_gated_pod_go(plane, api, namespace):
     words = ["ungate", "-n", namespace, "--kubeconfig", str(plane.kubeconfig())]
 
     named = gangwright(*words, "--dry-run")
-    assert (named.returncode, "2 pods would be let go" in named.stdout) == (0, True), named.stderr
+    assert (named.returncode, "2 pods would be ungated" in named.stdout) == (0, True), named.stderr
     done = gangwright(*words)
-    assert (done.returncode, "2 pods let go" in done.stdout) == (0, True), done.stderr
+    assert (done.returncode, "2 pods ungated" in done.stdout) == (0, True), done.stderr
 
     left = {
         pod["metadata"]["name"]: pod["spec"].get("schedulingGates", [])

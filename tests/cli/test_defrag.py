@@ -46,7 +46,7 @@ async def test_the_moves_are_told(scattered):
     out = (await scattered.say("defrag", "--offline")).out
 
     assert out.count("on-r") == 4, "two moves, gang and pod"
-    assert "then team/whole would have room:" in out
+    assert "then team/whole would start on these nodes:" in out
 
 
 async def test_what_a_pod_asks_of_nodes_counts(scattered):
@@ -57,7 +57,7 @@ async def test_what_a_pod_asks_of_nodes_counts(scattered):
 
     said = await scattered.say("defrag", "--offline")
 
-    assert (said.code, "no moves were found" in said.out) == (1, True), said
+    assert (said.code, "no moves found" in said.out) == (1, True), said
 
 
 async def test_who_would_lose_work_stays(scattered):
@@ -110,7 +110,7 @@ async def test_without_yes_the_service_moves_nothing(asked, operator):
 
     assert said.code == 0, said.err
     assert said.out.splitlines()[1].split() == ["team-a", "solo", "solo", "a0-r0-n0", "a1-r0-n0"]
-    assert "then team-b/huge would have room:" in said.out
+    assert "then team-b/huge would start on these nodes:" in said.out
     assert "gangwright defrag --yes" in said.err
     assert operator.asked == []
 
@@ -122,7 +122,7 @@ async def test_with_yes_the_service_makes_the_moves(asked, operator):
     done = await asked("--yes")
 
     assert (dry.code, done.code, before) == (0, 0, [])
-    assert "the moves have begun; team-b/huge has these seats:" in done.out
+    assert "the moves have started; these nodes are reserved for team-b/huge:" in done.out
     assert operator.asked == [("defrag", "huge", "admin")]
 
 
@@ -140,7 +140,7 @@ async def test_moves_that_do_not_help(asked, operator):
 
     said = await asked("--yes")
 
-    assert (said.code, "no moves were found that give team-b/huge room: nothing helps" in said.out) == (
+    assert (said.code, "no moves found that let team-b/huge start: nothing helps" in said.out) == (
         1,
         True,
     )
@@ -150,7 +150,7 @@ async def test_moves_are_not_made_offline(cluster):
     """What is worked out here moves nothing: exit code 2, and what to leave out."""
     said = await cluster.say("defrag", "--yes", "--offline")
 
-    assert (said.code, "leave out --offline" in said.err) == (2, True)
+    assert (said.code, "Leave out --offline" in said.err) == (2, True)
     assert cluster.calls == []
 
 
@@ -160,7 +160,7 @@ async def test_the_replica_that_answers_is_told_of(asked, cluster):
 
     said = await asked()
 
-    assert (said.code, "may be the past" in said.err) == (0, True)
+    assert (said.code, "may be outdated" in said.err) == (0, True)
 
 
 @pytest.mark.parametrize(("words", "advised"), [((), True), (("--yes",), False)])

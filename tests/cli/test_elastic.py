@@ -69,7 +69,7 @@ async def test_an_elastic_gang_is_explained_by_its_job_too(cluster):
 
     assert said.code == 0
     assert "  elastic job: Running: 2 wanted by offer: that is all there is\n" in said.out
-    assert f"  node r0-n0 failed 3×, avoided until 00:00:00Z: {CAUSE}\n" in said.out
+    assert f"  node r0-n0 failed 3×, excluded until 00:00:00Z: {CAUSE}\n" in said.out
     assert "  node r0-n1 failed 1×: hangs\n" in said.out
     (lost,) = (row for row in said.out.splitlines() if row.startswith("train-1 "))
     assert lost.endswith(CAUSE)
@@ -134,7 +134,7 @@ async def test_logs_go_on_until_the_job_is_over(cluster, monkeypatch, phase):
         (["--set", "rendezvous.port"], "must be NAME=VALUE"),
         (["--set", "elastic.sizingEvery=often"], "must be a duration"),
         (["--set", "workers.confine=some"], "must be one of none, ingress, both"),
-        (["--set", "workers.address=http://plain:1"], "must be an address such as https://"),
+        (["--set", "workers.address=http://plain:1"], "must be an https URL, for example https://"),
         (["--set", "api.kubeconfig=/nowhere"], "file not found"),
     ],
 )

@@ -9,7 +9,7 @@ from asyncio.subprocess import PIPE
 import pytest
 
 from scheduler.cli import logs
-from scheduler.cli.logs import LONGEST, Place, colour, lines
+from scheduler.cli.logs import LONGEST, Place, color, lines
 from tests.cli.support.speaking import BREAK
 
 
@@ -197,7 +197,7 @@ async def test_who_has_not_begun(cluster):
     said = await cluster.say("logs", "team/g")
 
     assert (said.code, said.out) == (0, "")
-    assert "g-0 has not begun" in said.err
+    assert "g-0 has not started" in said.err
 
 
 async def test_a_log_that_cannot_be_read(cluster):
@@ -264,5 +264,5 @@ async def test_a_line_without_end():
 @pytest.mark.parametrize("name", ["a", "worker-7"])
 def test_a_workers_colour_is_its_own(name):
     """It follows from the name alone, so it is the same at every call."""
-    assert colour(name) == colour(str(name))
-    assert len({colour(f"w-{number}") for number in range(50)}) > 5
+    assert color(name) == color(str(name))
+    assert len({color(f"w-{number}") for number in range(50)}) > 5

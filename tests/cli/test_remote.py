@@ -186,8 +186,8 @@ async def test_what_a_dry_run_may_not_read_is_no_matter(behind, service, write):
     said = await behind.say("simulate", "-f", write(a_job("thought", gang="thought")), "-n", "team-a")
 
     assert said.code == 1
-    assert said.err.startswith("priority classes may not be read with your rights: priority 0 is assumed\n")
-    assert "defaults assumed" not in said.err
+    assert said.err.startswith("you may not read priority classes; priority 0 is assumed\n")
+    assert "defaults are assumed" not in said.err
 
 
 INSTEAD = {
@@ -198,7 +198,7 @@ INSTEAD = {
         Refuse(503, body=b"service unavailable\n"),
         "answers the API server",
     ),
-    "forbidden": ("", Refuse(403), "does not let you ask the status service, or Gangwright is not installed"),
+    "forbidden": ("", Refuse(403), "does not let you use the status service, or Gangwright is not installed"),
 }
 
 
@@ -212,7 +212,7 @@ async def test_a_service_that_is_not_there(door, case):
 
     assert (said.code, said.out, said.err.count("\n")) == (2, "", 1)
     assert told in said.err
-    assert "--offline works the answer out from what you may read" in said.err
+    assert "use --offline to compute the answer from what you may read" in said.err
     assert PODS not in {call.path for call in door.calls}
 
 
@@ -281,8 +281,11 @@ async def test_an_elastic_job_is_read_with_the_askers_rights(behind):
 
 CONTRADICTIONS = {
     "no service, and which": (("list", "--offline", "--server", "pod"), "--server = 'pod'"),
-    "settings of a service": (("queue", "--settings", "s.yaml"), "--settings = 's.yaml': add --offline"),
-    "a trace of a service": (("simulate", "-f", "job.yaml", "--trace"), "--trace = True: add --offline"),
+    "settings of a service": (("queue", "--settings", "s.yaml"), "--settings = 's.yaml': requires --offline"),
+    "a trace of a service": (
+        ("simulate", "-f", "job.yaml", "--trace"),
+        "--trace = True: requires a local computation. Add --offline",
+    ),
 }
 
 
@@ -304,7 +307,12 @@ async def test_an_answer_that_is_worked_out_says_what_it_cannot_know(cluster, wo
     said = await cluster.say_offline(*words)
 
     assert said.code == 0
-    assert said.err.count("worked out here, from what you may read; reservations, back-offs") == 1
+    assert (
+        said.err.count(
+            "computed locally from what you may read; only the status service knows reservations, back-offs"
+        )
+        == 1
+    )
     assert cluster.passed == []
 
 
@@ -398,7 +406,7 @@ async def test_a_service_that_is_away_for_a_moment_is_asked_again(door, service,
     said = await door.say("list", "-A", "-w", "--server", service.url)
     never = await door.say("list", "-A", "-w", "--server", "http://127.0.0.1:1")
 
-    assert (said.code, said.err.count("asking again"), said.out.count("PLACE")) == (0, 1, 1)
+    assert (said.code, said.err.count("retrying"), said.out.count("PLACE")) == (0, 1, 1)
     assert (never.code, never.out) == (2, "")
 
 
@@ -484,7 +492,7 @@ async def test_no_pod_runs(door):
     """Without a Pod there is nobody to ask, and what else can be done is said."""
     said = await door.say("list", "--server", "pod")
 
-    assert (said.code, "no Pod of Gangwright runs" in said.err) == (2, True)
+    assert (said.code, "found no running Pod of Gangwright" in said.err) == (2, True)
 
 
 async def test_nobody_listens_at_the_url(door):
@@ -492,7 +500,7 @@ async def test_nobody_listens_at_the_url(door):
     said = await door.say("list", "--server", "http://127.0.0.1:1")
 
     assert said.code == 2
-    assert "is the port-forward up?" in said.err
+    assert "the port-forward is up" in said.err
     assert "cluster-info" not in said.err
 
 
@@ -606,7 +614,7 @@ async def test_a_dry_run_of_a_gang_that_waits_at_the_service(door, service, writ
     (row,) = said.rows
     assert (said.code, row["ANSWER"], row["REASON"]) == (1, "waits", "InsufficientResources")
     assert row["MESSAGE"].startswith(
-        "a gang of this name is there already and waiting, place 1 in the queue: "
+        "a gang with this name already exists and is waiting, place 1 in the queue: "
     )
 
 
@@ -630,9 +638,9 @@ async def test_drain_says_what_it_waits_for_and_what_next(door, service):
     service.operator.left = 3
     waited = await door.say("drain", node, "--server", service.url, "--wait")
 
-    assert "ask again, or with --wait" in asked.err
-    assert waited.err.count(f"1 on it: moves away from {node}") == 1
-    assert waited.out == f"node {node}: nothing of ours is left\n"
+    assert "run the command again or use --wait" in asked.err
+    assert waited.err.count(f"1 on the node: moves away from {node}") == 1
+    assert waited.out == f"node {node}: no pods of Gangwright are left\n"
 
 
 def refuses():
@@ -654,8 +662,8 @@ async def test_drain_waits_for_a_service_that_begins_anew(door, service):
     service.operator.left, service.operator.instead = 3, {2: refuses, 3: goes}
     said = await door.say("drain", node, "--wait", "--server", "pod")
 
-    assert (said.code, said.out) == (0, f"node {node}: nothing of ours is left\n"), said
-    assert said.err.count("asked again") == 2
+    assert (said.code, said.out) == (0, f"node {node}: no pods of Gangwright are left\n"), said
+    assert said.err.count("retrying") == 2
 
 
 @pytest.mark.slow
@@ -703,13 +711,13 @@ async def test_the_service_tells_what_ended(door, service):
     one = await door.say("history", "-n", "team-b", "--limit", "1", "--server", service.url)
     document = await door.say("history", "-A", "-o", "json", "--server", service.url)
 
-    assert [(own["NAMESPACE"], own["GANG"], own["HOW IT ENDED"]) for own in everything.rows] == [
+    assert [(own["NAMESPACE"], own["GANG"], own["OUTCOME"]) for own in everything.rows] == [
         ("team-a", "solo", "deleted"),
         ("team-b", "late", "deleted"),
     ]
     assert everything.rows[0]["HOURS"].endswith(GPU)
     assert everything.rows[0]["ENDED"] == "1970-01-01 00:01:40Z"
-    assert "kept in the service's memory, and lost when it restarts" in everything.err
+    assert "the history is lost when the service restarts" in everything.err
     assert [own["GANG"] for own in one.rows] == ["late"]
     assert document.json["gangs"][0]["outcome"] == "deleted"
 
@@ -719,12 +727,12 @@ async def test_what_ended_is_not_known_without_the_service(door):
     said = await door.say_offline("history", "-A")
 
     assert said.code == 2
-    assert "only the status service remembers gangs that ended" in said.err
+    assert "only the status service knows finished gangs" in said.err
 
 
 @pytest.mark.parametrize(
     ("gang", "words"),
-    [("high", "preempted by team/high"), (None, "preempted by a gang of another namespace")],
+    [("high", "preempted by team/high"), (None, "preempted by a gang in another namespace")],
 )
 def test_the_winner_is_named_where_it_may_be(gang, words):
     """Of another namespace it has no name."""

@@ -16,7 +16,7 @@ async def test_a_size(cluster, job):
     """The number is what `kubectl scale` would write."""
     said = await cluster.say("resize", "team/train", "5")
 
-    assert (said.code, said.out) == (0, "elasticjob/train goes to 5 workers; 4 now\n")
+    assert (said.code, said.out) == (0, "elasticjob/train resizes to 5 workers; 4 now\n")
     ((path, query, kind, sent),) = cluster.patches
     assert (path, kind, sent) == (f"{JOBS}/train", "application/merge-patch+json", {"spec": {"workers": 5}})
     assert query == {"fieldManager": "gangwright-resize"}
@@ -29,7 +29,7 @@ async def test_a_size_out_of_bounds(cluster, job, asked, goal):
 
     assert (
         said.out
-        == f"elasticjob/train goes to {goal} workers (asked for {asked}; 2 to 6 are allowed); 4 now\n"
+        == f"elasticjob/train resizes to {goal} workers (requested {asked}; 2 to 6 are allowed); 4 now\n"
     )
 
 
@@ -37,7 +37,7 @@ async def test_auto(cluster, job):
     """Without a number the policy decides again."""
     said = await cluster.say("resize", "team/train", "auto")
 
-    assert said.out == "elasticjob/train is sized by its policy, efficiency; 4 workers now\n"
+    assert said.out == "elasticjob/train is sized by its policy efficiency; 4 workers now\n"
     ((_, _, _, sent),) = cluster.patches
     assert sent == {"spec": {"workers": None}}
 
@@ -57,7 +57,7 @@ async def test_auto_where_no_policy_is_named(cluster, said, policy):
 
     told = await cluster.say("resize", "team/train", "auto")
 
-    assert told.out == f"elasticjob/train is sized by its policy, {policy}; 4 workers now\n"
+    assert told.out == f"elasticjob/train is sized by its policy {policy}; 4 workers now\n"
 
 
 @pytest.mark.parametrize("asked", ["many", "-1", "2.5", "10001", ""])
@@ -66,7 +66,7 @@ async def test_no_number(cluster, job, asked):
     said = await cluster.say("resize", "team/train", "--", asked)
 
     assert said.code == 2
-    assert "write a whole number up to 10000, or auto" in said.err.replace("\n", " ")
+    assert "must be a whole number up to 10000, or auto" in said.err.replace("\n", " ")
     assert cluster.patches == []
 
 
@@ -77,4 +77,4 @@ async def test_no_job(cluster):
     cluster.refusals.append(Refuse(404))
     said = await cluster.say("resize", "team/none", "3")
 
-    assert (said.code, said.err) == (1, "no ElasticJob none in namespace team\n")
+    assert (said.code, said.err) == (1, "ElasticJob none not found in namespace team\n")

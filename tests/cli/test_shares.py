@@ -53,4 +53,4 @@ async def test_without_shares(cluster):
     said = await cluster.say_offline("shares")
 
     assert (said.code, said.rows) == (0, [])
-    assert "queue.shares guarantees nothing and limits nothing" in said.err
+    assert "queue.shares sets no guarantee and no ceiling" in said.err

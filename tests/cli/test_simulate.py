@@ -168,8 +168,8 @@ async def test_a_group_beside_its_pods(cluster, write):
 
 
 SNAG = {
-    "another scheduler": (a_job(spec={"schedulerName": "default-scheduler"}), "write gangwright"),
-    "too few pods": (a_job(size=2, quorum=3), "needs 3 members and these manifests make 2"),
+    "another scheduler": (a_job(spec={"schedulerName": "default-scheduler"}), "must be gangwright"),
+    "too few pods": (a_job(size=2, quorum=3), "requires 3 members, but these manifests create 2"),
     "a wrong annotation": (a_job(quorum="many"), "gangwright.io/min-members"),
 }
 
@@ -203,9 +203,9 @@ async def test_wrong_words(cluster, case):
 
 
 TEXTS = {
-    "no YAML": ("a: [", "is not YAML"),
+    "no YAML": ("a: [", "must be YAML"),
     "no object": ("- 1", "apiVersion and kind"),
-    "nothing in it": ("---\n", "has no object"),
+    "nothing in it": ("---\n", "contains no object"),
     "no name": ("{apiVersion: v1, kind: Pod, metadata: {}}", "metadata.name"),
     "an empty template": (
         "{apiVersion: batch/v1, kind: Job, metadata: {name: x}, spec: {template: null}}",
@@ -220,7 +220,10 @@ TEXTS = {
         "{apiVersion: v1, kind: Pod, metadata: {name: x}, spec: {containers: 5}}",
         "$.spec.containers",
     ),
-    "an unknown class": (yaml.safe_dump(a_job(spec={"priorityClassName": "nope"})), "there are: high"),
+    "an unknown class": (
+        yaml.safe_dump(a_job(spec={"priorityClassName": "nope"})),
+        "not found. Use one of: high",
+    ),
 }
 
 
@@ -297,5 +300,5 @@ async def test_manifests_without_pods_are_no_question(cluster, write, tmp_path, 
     )
 
     assert (said.code, said.out) == (2, "")
-    assert "make no pods" in said.err
+    assert "no pods found" in said.err
     assert "no gang waits" not in said.err

@@ -32,13 +32,13 @@ async def test_flags_become_parameters(cluster, write):
 
 
 WRONG = {
-    "another scheduler": (a_job(spec={"schedulerName": "default-scheduler"}), "write gangwright"),
+    "another scheduler": (a_job(spec={"schedulerName": "default-scheduler"}), "must be gangwright"),
     "no quorum": (a_job(quorum=""), OURS + "min-members"),
-    "too few pods": (a_job(size=2, quorum=3), "these manifests make 2"),
+    "too few pods": (a_job(size=2, quorum=3), "these manifests create 2"),
     "an unknown level": (a_job(), "configured levels"),
-    "no pods at all": ({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "x"}}, "make no pods"),
+    "no pods at all": ({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "x"}}, "no pods found"),
 }
-WRONG["a plan"] = (a_job(), "Job/train: gangwright.io/plan: remove it")
+WRONG["a plan"] = (a_job(), "Job/train: gangwright.io/plan: is written by Gangwright alone")
 WRONG["a plan"][0]["spec"]["template"]["metadata"]["annotations"][OURS + "plan"] = "x"
 WRONG["an unknown level"][0]["spec"]["template"]["metadata"]["annotations"][OURS + "level"] = "galaxy"
 
@@ -59,9 +59,9 @@ async def test_nothing_is_applied_while_something_is_wrong(cluster, write, case)
 @pytest.mark.parametrize(
     ("place", "value", "remedy"),
     [
-        ("annotations", 2, 'write it in quotes: "2"'),
-        ("labels", True, 'write it in quotes: "true"'),
-        ("annotations", None, "write a text, in quotes"),
+        ("annotations", 2, 'must be a string. Write it in quotes: "2"'),
+        ("labels", True, 'must be a string. Write it in quotes: "true"'),
+        ("annotations", None, "must be a string in quotes"),
     ],
 )
 async def test_a_value_without_quotes_is_named(cluster, write, place, value, remedy):
@@ -79,7 +79,7 @@ NOTED = {
     "pods one by one": (
         a_job(gang=""),
         (
-            "Job/train: its 2 pods are placed one by one. To make them a gang, write under spec.template.metadata the label "
+            "Job/train: its 2 pods are placed one by one. To make them a gang, set under spec.template.metadata the label "
             'gangwright.io/gang: train and the annotation gangwright.io/min-members: "2"'
         ),
     ),
@@ -157,7 +157,7 @@ async def test_pods_that_would_be_refused(cluster, write):
     said = await cluster.say("submit", "-f", write(a_job()), "-n", "team")
 
     assert (said.code, len(cluster.patches)) == (0, 1)
-    assert "Job/train: its pods would be refused" in said.err
+    assert "Job/train: its pods would be rejected" in said.err
     assert 'RuntimeClass "gvisor" not found' in said.err
     (tried,) = cluster.tried
     assert tried["spec"] == a_job()["spec"]["template"]["spec"]
@@ -225,7 +225,7 @@ async def test_what_cannot_be_asked_keeps_nothing_from_being_applied(cluster, wr
     said = await cluster.say("submit", "-f", write(first, second), "-n", "team")
 
     assert (said.code, len(cluster.patches)) == (0, 2)
-    assert said.err.count("not known whether its pods would be refused") == 1
+    assert said.err.count("unknown whether its pods would be rejected") == 1
     assert "failed calling webhook" in said.err
 
 

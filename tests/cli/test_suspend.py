@@ -36,8 +36,11 @@ async def test_a_job_that_gangwright_suspended_stays_so(cluster):
     job["metadata"]["annotations"]["gangwright.io/stay-suspended"] = "true"
     second = await cluster.say("suspend", "team/train")
 
-    assert first.out == "job/train suspended; Gangwright had suspended it, and leaves it so now\n"
-    assert second.out == "job/train suspended before\n"
+    assert (
+        first.out
+        == "job/train suspended (was already suspended by Gangwright; won't be resumed automatically)\n"
+    )
+    assert second.out == "job/train already suspended\n"
     ((_, _, _, sent),) = cluster.patches
     assert sent["metadata"] == {"annotations": {"gangwright.io/stay-suspended": "true"}}
 
@@ -48,7 +51,7 @@ async def test_what_is_done_is_not_done_again(cluster):
 
     said = await cluster.say("suspend", "team/train")
 
-    assert (said.code, said.out) == (0, "job/train suspended before\n")
+    assert (said.code, said.out) == (0, "job/train already suspended\n")
     assert cluster.patches == []
 
 
@@ -130,4 +133,4 @@ async def test_what_cannot_be_done_is_named_as_asked(cluster, command):
     """Who asks to resume is not told of suspending."""
     said = await cluster.say(command, "team/bare")
 
-    assert (said.code, f"can be {command}{'ed' if command == 'suspend' else 'd'}" in said.err) == (1, True)
+    assert (said.code, f"can't be {command}{'ed' if command == 'suspend' else 'd'}" in said.err) == (1, True)

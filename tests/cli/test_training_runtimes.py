@@ -133,7 +133,7 @@ async def test_the_lines_that_make_a_gang_are_said(cluster, write, runs):
 
     where = "trainingRuntimeSpec.template.spec.replicatedJobs[node].template.spec.template.metadata"
     assert said.code == 0
-    assert f"write under spec.runtimePatches[0].{where} the label gangwright.io/gang: tune" in said.err
+    assert f"set under spec.runtimePatches[0].{where} the label gangwright.io/gang: tune" in said.err
 
 
 async def test_a_group_of_what_comes_one_after_the_other_is_refused(cluster, write, runs):
@@ -159,7 +159,7 @@ async def test_the_scheduler_of_a_runtime(cluster, write, runs):
 
     assert said.code == 2
     assert "ClusterTrainingRuntime/torch: spec.template.spec.replicatedJobs[node]" in said.err
-    assert "schedulerName: 'default-scheduler': write gangwright" in said.err
+    assert "schedulerName: must be gangwright, not 'default-scheduler'" in said.err
 
 
 async def test_a_runtime_of_the_same_file(cluster, write):
@@ -177,7 +177,8 @@ async def test_a_runtime_that_does_not_exist(cluster, write):
 
     assert said.code == 2
     assert (
-        "TrainJob/tune: spec.runtimeRef.name = 'torch': name a ClusterTrainingRuntime that exists" in said.err
+        "TrainJob/tune: spec.runtimeRef.name = 'torch': not found. Name an existing ClusterTrainingRuntime"
+        in said.err
     )
 
 
@@ -196,6 +197,6 @@ def test_what_is_not_read():
     job = a_train_job()
     earlier = {**job, FOUND: a_runtime(), "spec": {**job["spec"], "podTemplateOverrides": [{}]}}
 
-    for thing, named in ((job, "leave --snapshot out"), (earlier, "write spec.runtimePatches")):
+    for thing, named in ((job, "Leave out --snapshot"), (earlier, "Use spec.runtimePatches")):
         with pytest.raises(SettingsError, match=named):
             templates(thing, "team")

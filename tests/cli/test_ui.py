@@ -121,7 +121,7 @@ async def test_a_name_that_leads_here_gets_nothing(local, cluster, host, path):
     """Also with the token: a Host that is not this server's is another site's (DNS rebinding)."""
     status, _, body = await local.ask(path, headers={"Host": host})
 
-    assert (status, b"alone" in body) == (403, True)
+    assert (status, b"only for" in body) == (403, True)
     assert cluster.calls == []
 
 
@@ -203,9 +203,9 @@ async def test_every_answer_has_the_headers_of_the_service(local):
 @pytest.mark.parametrize(
     ("refused", "status", "text"),
     [
-        (Refuse(403), 502, "does not let you ask the status service"),
+        (Refuse(403), 502, "does not let you use the status service"),
         (Refuse(409, {REPLICA: "active"}, b'{"error": "not now", "status": 409}'), 409, "not now"),
-        (Refuse(403, {REPLICA: "active"}, b"<html>"), 403, "no word why"),
+        (Refuse(403, {REPLICA: "active"}, b"<html>"), 403, "no error message"),
         (Refuse(401, {REPLICA: "active"}, b'{"error": "unknown", "status": 401}'), 502, "unknown"),
         (Refuse(401), 502, "log in to the cluster again"),
         (Refuse(404), 502, "not installed"),

@@ -195,11 +195,11 @@ async def test_the_command_names_who_still_waits(api, tmp_path):
 
     assert (named.returncode, named.stdout.splitlines()) == (
         0,
-        ["team/p1", "team/p2", "2 pods would be let go"],
+        ["team/p1", "team/p2", "2 pods would be ungated"],
     )
-    assert (done.returncode, done.stdout.splitlines()) == (1, ["team/p1", "1 pods let go"])
+    assert (done.returncode, done.stdout.splitlines()) == (1, ["team/p1", "1 pods ungated"])
     assert "team/p2: PATCH" in done.stderr
-    assert "1 pods could not be let go" in done.stderr
+    assert "1 pods could not be ungated" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -236,9 +236,9 @@ async def test_jobs_that_may_not_be_looked_at_cost_no_pod_its_name(api, tmp_path
 
     done = await asyncio.to_thread(gangwright, *words)
 
-    assert "1 pods let go" in done.stdout
+    assert "1 pods ungated" in done.stdout
     assert "team/p2: " in done.stderr
-    assert "Jobs could not be looked at" in done.stderr
+    assert "Jobs could not be listed" in done.stderr
     assert done.returncode == 1
 
 

@@ -93,7 +93,7 @@ async def test_nobody_comes_with_a_plan(alice, admin, key):
     for somebody in (alice, admin):
         said = await refusal(made(somebody, annotations={key: "forged"}))
         assert f"{key} is written by Gangwright alone" in said
-        assert "out of what is made anew" in said
+        assert "do not set it on new objects" in said
 
 
 @pytest.mark.parametrize("key", [PLAN, SEAT])
@@ -659,7 +659,7 @@ async def test_a_job_of_a_backup_is_told_what_to_leave_out(admin, key):
     """A Job that is made anew with what its former self had is refused, with the annotation that must go."""
     said = await refusal(a_job(admin, annotations={key: "7"}))
 
-    assert f"{key} is written by Gangwright alone; leave it as it is, and out of what is made anew" in said
+    assert f"{key} is written by Gangwright alone; do not change it, and do not set it on new objects" in said
 
 
 async def test_others_write_their_jobs(admin):

@@ -15,18 +15,18 @@ MISTAKES = [
     ("placement:\n  level: row", r"placement\.level = 'row': must be the name of one of cluster\.levels"),
     (
         "cluster:\n  levels: [{name: rack, label: a}, {name: rack, label: b}]",
-        r"cluster\.levels.*two levels must not have one name",
+        r"cluster\.levels.*must have a different name for each level",
     ),
     (
         "cluster:\n  levels: [{name: rack, label: a}, {name: row, label: a}]",
-        r"two levels must not have one label",
+        r"must have a different label for each level",
     ),
     ("gangs:\n  backoff: 10m", r"gangs\.backoff.*must not be longer than gangs\.backoffLimit"),
     ("gangs:\n  pinGrace: 10m", r"must not be longer than gangs\.pinLimit"),
     ("probes:\n  port: 10270", r"must differ from verbs\.port"),
-    ("verbs:\n  cert: a.pem", r"verbs\.cert and verbs\.key go together"),
-    ("verbs:\n  clientCa: a.pem", r"needs verbs\.cert and verbs\.key"),
-    ("verbs:\n  clientNames: [a]", r"needs verbs\.clientCa"),
+    ("verbs:\n  cert: a.pem", r"verbs\.cert and verbs\.key must be set together"),
+    ("verbs:\n  clientCa: a.pem", r"requires verbs\.cert and verbs\.key"),
+    ("verbs:\n  clientNames: [a]", r"requires verbs\.clientCa"),
     ("verbs:\n  host: 0.0.0.0", r"verbs\.host = '0\.0\.0\.0'.*listen on 127\.0\.0\.1, or set"),
     ("verbs:\n  host: ''", r"verbs\.host = ''.*listen on 127\.0\.0\.1, or set"),
     ("verbs: {host: 0.0.0.0, cert: a, key: b}", r"verbs\.clientCa"),
@@ -155,5 +155,7 @@ def _accepted(beat, silent):
 
 def test_a_silence_without_time_for_three_beats_is_explained():
     """The error says what the bound follows from."""
-    with pytest.raises(SettingsError, match=rf"at least 5s, as an agent gives up a beat after {BEAT:g} s"):
+    with pytest.raises(
+        SettingsError, match=rf"at least 5s, because an agent gives up a heartbeat after {BEAT:g} s"
+    ):
         load(environ={}, flags={"rendezvous.silentAfter": "4s"})

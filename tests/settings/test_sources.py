@@ -72,17 +72,17 @@ def test_a_setting_is_written_in_two_ways():
 MISTAKES = [
     (
         "verbs:\n  prot: 1",
-        r"verbs\.prot \(settings\.yaml, line 2\) = '1': no such setting; did you mean verbs\.port",
+        r"verbs\.prot \(settings\.yaml, line 2\) = '1': unknown setting; did you mean verbs\.port",
     ),
-    ("verb:\n  port: 1", r"verb\.port \(settings\.yaml, line 2\).*no such setting; did you mean verbs\.port"),
-    ("verbs:\n  port: 1\n  port: 2", r"line 3\).*stands here twice"),
+    ("verb:\n  port: 1", r"verb\.port \(settings\.yaml, line 2\).*unknown setting; did you mean verbs\.port"),
+    ("verbs:\n  port: 1\n  port: 2", r"line 3\).*is a duplicate"),
     ("verbs: 5", r"verbs \(settings\.yaml, line 1\) = '5': must be a mapping"),
     ("- verbs", r"must be a mapping"),
     ("verbs:\n  port: [1", r"settings\.yaml, line \d.*must be YAML"),
     ("verbs:\n\tport: 1", r"settings\.yaml, line 2.*must be YAML"),
     ("a: 1\n---\nb: 2", r"must be YAML"),
     ("[" * 5000, r"must be YAML"),
-    ("<<: {verbs: 1}", r"must be a mapping|no such setting"),
+    ("<<: {verbs: 1}", r"must be a mapping|unknown setting"),
     ("? [a]\n: 1", r"must be a single value"),
 ]
 
@@ -152,7 +152,7 @@ def test_a_list_that_holds_itself_is_a_mistake(written, text):
         ({"GANGWRIGHT_VERBS__PROT": "1"}, {}, r"GANGWRIGHT_VERBS__PROT = '1'.*mean GANGWRIGHT_VERBS__PORT"),
         ({"GANGWRIGHT_VERBS__PORT": "x"}, {}, r"verbs\.port \(GANGWRIGHT_VERBS__PORT\) = 'x'"),
         ({"GANGWRIGHT_VERBS__PORT": "["}, {}, r"GANGWRIGHT_VERBS__PORT.*must be YAML"),
-        ({}, {"verbs.prot": "1"}, r"verbs\.prot \(flag\).*no such setting"),
+        ({}, {"verbs.prot": "1"}, r"verbs\.prot \(flag\).*unknown setting"),
         ({}, {"verbs.port": "x"}, r"verbs\.port \(flag\) = 'x': must be a whole number"),
     ],
 )

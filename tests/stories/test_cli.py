@@ -94,7 +94,7 @@ async def test_a_wrong_job_is_not_submitted(cluster: Cluster, tmp_path):
     said = await gangwright(cluster, "submit", "-f", str(place), "-n", cluster.namespace)
 
     assert said.code == 2
-    assert "needs 5 members" in said.err
+    assert "requires 5 members" in said.err
     assert await cluster.api.items(where("jobs", cluster.namespace)) == []
 
 

@@ -175,7 +175,7 @@ async def test_the_service_is_reached_in_its_pod(
     plane.kubectl("-n", NAMESPACE, "delete", "rolebinding", cluster.namespace, "looks-on")
 
     for said in (refused, shut_out):
-        assert (said.code, "ask an administrator for the ClusterRole gangwright-view" in said.err) == (
+        assert (said.code, "Ask an administrator for the ClusterRole gangwright-view" in said.err) == (
             2,
             True,
         ), said

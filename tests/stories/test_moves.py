@@ -103,12 +103,15 @@ async def test_the_moves_that_defrag_shows_make_room(cluster: Cluster, ask: Ask)
     (move,) = told.json["moves"]
     assert (move["gang"], move["from"], move["to"]) == ("left", left, right), "the fewest members"
     assert told.json["head"]["seats"] == {"large-0": left}
-    assert f"then {cluster.namespace}/large would have room:" in shown.out
+    assert f"then {cluster.namespace}/large would start on these nodes:" in shown.out
     assert "gangwright defrag --yes" in shown.err
     assert await places(cluster) == before, "nothing was moved"
 
     said = await ask("defrag", "--yes", *by)
-    assert (said.code, f"the moves have begun; {cluster.namespace}/large" in said.out) == (0, True), said
+    assert (
+        said.code,
+        f"the moves have started; these nodes are reserved for {cluster.namespace}/large" in said.out,
+    ) == (0, True), said
     assert await cluster.running("large", 1) == {"large-0": left}
     assert list((await cluster.running("left", 1)).values()) == [right]
     await cluster.nothing_held()
@@ -149,8 +152,8 @@ async def test_a_drained_node_is_left_for_seats_that_were_found(cluster: Cluster
     (told,) = first.rows[:-1]
     assert (first.code, told["GANG"], told["PODS"]) == (1, "train", "1")
     (fresh,) = set(after) - set(before)
-    assert told["WHAT HAPPENS"] == f"moves to {after[fresh]}"
-    assert (last.code, last.out) == (0, f"node {node}: nothing of ours is left\n")
+    assert told["OUTCOME"] == f"moves to {after[fresh]}"
+    assert (last.code, last.out) == (0, f"node {node}: no pods of Gangwright are left\n")
     assert node not in after.values()
     assert min(counts) >= 4, "the others ran all the time"
     await cluster.nothing_held()
@@ -169,11 +172,11 @@ async def test_a_node_that_cannot_be_emptied(cluster: Cluster, ask: Ask):
     said = await drain(cluster, ask, keeps, "--wait", "--timeout", "1s")
 
     assert said.code == 1
-    told = {row["GANG"]: row["WHAT HAPPENS"] for row in said.rows[:-1]}
+    told = {row["GANG"]: row["OUTCOME"] for row in said.rows[:-1]}
     assert told["full"].startswith(
         "3 stay: no other nodes fit: needs 3 × 1 nvidia.com/gpu, 1 cpu; the cluster fits 2 now"
     )
     assert told["bare"] == "1 stays: bare-0: no controller would recreate it at no cost"
     assert said.out.splitlines()[-1] == f"node {keeps}: not empty yet"
-    assert "room elsewhere" in said.err
+    assert "free capacity on other nodes" in said.err
     assert await places(cluster) == before
