@@ -327,12 +327,13 @@ def tell(found: GangDetail, now: float, seats: dict[str, str], own: "Status | No
         screen.line(f"  {preempted(found.preempted)}")
     for name, value in _facts(found, now):
         screen.line(f"  {name}: {value}")
-    for short in found.shortfalls:
+    message = row.message or ""
+    for short in (own for own in found.shortfalls if f"needs {own.needed} × {own.demand}" not in message):
         from scheduler.model.demand import blocked_nodes  # late, as it loads numpy
 
         blocked = blocked_nodes(short.blocked)
         best = f"the best {short.level}, {short.domain}, fits" if short.domain else "the cluster fits"
-        screen.line(f"  missing: {short.needed} × {short.demand}; {best} {short.best} now")
+        screen.line(f"  missing: {short.needed} × {short.demand}; {best} {short.best}")
         if blocked:
             screen.line(f"  excluded nodes: {blocked}")
     for near in (one for one in found.nearest if one.best):

@@ -45,7 +45,7 @@ from scheduler.status.schemas import GangDetail, TrialAnswer, TrialRequest, Vict
 
 RUNS: Final = "runs"
 STARTS: Final = "starts now"
-MAKES_ROOM: Final = "makes room"
+WOULD_PREEMPT: Final = "would preempt"
 WAITS: Final = "waits"
 REFUSED: Final = "refused"
 UNKNOWN: Final = "cannot tell"
@@ -54,7 +54,7 @@ STANDS: Final[Mapping[str, str]] = {
     State.RUNNING: RUNS,
     State.BOUND: RUNS,
     State.HELD: STARTS,
-    State.FREEING: MAKES_ROOM,
+    State.FREEING: WOULD_PREEMPT,
     State.REFUSED: REFUSED,
 }
 """The answer about an existing gang, by its state. In any other state it waits."""
@@ -211,14 +211,14 @@ def _as_it_is(key: GangKey, found: GangDetail) -> Outcome:
     return Outcome(
         namespace=key.namespace,
         gang=row.name or key.name,
-        starts=answer in {RUNS, STARTS, MAKES_ROOM},
+        starts=answer in {RUNS, STARTS, WOULD_PREEMPT},
         answer=answer,
         reason=row.reason or "",
         message=f"a gang with this name already exists and is {row.state}{place}"
         + (f": {row.message}" if row.message else ""),
         pods=len(found.members),
         seats={own.name: own.node for own in found.members if own.node},
-        victims=found.victims if answer == MAKES_ROOM else [],
+        victims=found.victims if answer == WOULD_PREEMPT else [],
     )
 
 
@@ -234,9 +234,9 @@ def _certain(wanted: Wish, said: Mapping[GangKey, Outcome]) -> list[Outcome]:
         if (own := said.get(key)) is None:
             continue  # the service simulated all pods without a gang together
         fields = dict.fromkeys(f for pod in pods for f in pod.unmodeled if not is_of_storage(f))
-        if own.answer in {STARTS, MAKES_ROOM, UNKNOWN} and key in wanted.held_up:
+        if own.answer in {STARTS, WOULD_PREEMPT, UNKNOWN} and key in wanted.held_up:
             own = _no(own, WAITS, Reason.MISSING_MEMBERS, wanted.held_up[key])
-        elif own.answer in {STARTS, MAKES_ROOM} and fields:
+        elif own.answer in {STARTS, WOULD_PREEMPT} and fields:
             own = _no(own, UNKNOWN, Reason.UNSUPPORTED_FIELD, cannot_tell(fields))
         outcomes.append(own)
     return outcomes
@@ -251,7 +251,7 @@ def _no(own: Outcome, answer: str, reason: Reason, message: str) -> Outcome:
 def _answered(key: GangKey, asked: TrialRequest, said: TrialAnswer) -> Outcome:
     """The outcome from the service's answer. With victims, the gang would start only after a preemption."""
     no = REFUSED if said.reason in REFUSALS else UNKNOWN if said.reason == Reason.UNSUPPORTED_FIELD else WAITS
-    answer = (MAKES_ROOM if said.victims else STARTS) if said.starts else no
+    answer = (WOULD_PREEMPT if said.victims else STARTS) if said.starts else no
     return Outcome(
         namespace=key.namespace,
         gang=key.name,
@@ -285,7 +285,7 @@ def _outcome(answers: OfflineAnswers, key: GangKey) -> Outcome:
     if isinstance(decision, Place):
         seats, answer, reason, message = decision.seats, STARTS, Reason.SEATED, AT_ONCE
     elif room is not None:
-        seats, answer, message = room.seats, MAKES_ROOM, would_leave(room.victims)
+        seats, answer, message = room.seats, WOULD_PREEMPT, would_leave(room.victims)
     own = Outcome(
         namespace=key.namespace,
         gang=gang_views.name_of(record),

@@ -105,7 +105,7 @@ TEXT: Mapping[Reason, str] = {
 class Shortfall:
     """How close the best domain is to fitting the gang.
 
-    Reads as "needs `needed` × `demand`; the best `level`, `domain`, fits `best` now".
+    Reads as "needs `needed` × `demand`; the best `level`, `domain`, fits `best`".
     `blocked` counts the nodes that each kind of obstacle excludes, for example {"selector": 12, "resources": 4}.
     """
 
@@ -119,7 +119,7 @@ class Shortfall:
     def __str__(self) -> str:
         where = f"; the best {self.level}, {self.domain}, fits" if self.domain else "; the cluster fits"
         obstacles = blocked_nodes(self.blocked)
-        text = f"needs {self.needed} × {self.demand}{where} {self.best} now"
+        text = f"needs {self.needed} × {self.demand}{where} {self.best}"
         return f"{text} ({obstacles})" if obstacles else text
 
 

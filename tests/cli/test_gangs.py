@@ -188,14 +188,15 @@ async def test_the_queue_names_whom_nobody_can_place(cluster):
 
 
 async def test_explain_tells_what_a_gang_lacks(cluster):
-    """The nearest domain of every level, what it has room for, and what is in the way."""
+    """The nearest domain of every level, what it has room for, and what is in the way; nothing of it twice."""
     cluster.gang("large", 5, gpus=8)
 
     said = await cluster.say_offline("explain", "team/large")
 
     assert said.code == 0
     assert "team/large is waiting: ExceedsCluster" in said.out
-    assert "missing: 5 × 8 nvidia.com/gpu" in said.out
+    assert said.out.count("needs 5 × 8 nvidia.com/gpu") == 1
+    assert "missing:" not in said.out
     assert re.search(r"nearest rack, \S+, fits \d of 5 × 8 nvidia.com/gpu", said.out)
     assert "large-4" in said.out
 

@@ -64,7 +64,7 @@ async def test_whom_it_would_cost(cluster, write):
 
     assert (table.code, "WOULD PREEMPT" in table.out) == (0, True)
     (victim,) = own["victims"]
-    assert (own["answer"], victim["pods"]) == ("makes room", 1)
+    assert (own["answer"], victim["pods"]) == ("would preempt", 1)
     assert victim["gang"] == f"on-{own['seats']['train-0']}"
 
 

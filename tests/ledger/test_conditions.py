@@ -44,7 +44,7 @@ def test_the_numbers_are_in_the_message() -> None:
     assert isinstance(short, Announce)
     assert short.message.startswith(TEXT[Reason.INSUFFICIENT_RESOURCES])
     assert "needs 4 × 1 nvidia.com/gpu" in short.message
-    assert "area-1/rack-2, fits 3 now" in short.message
+    assert "area-1/rack-2, fits 3" in short.message
 
 
 def test_gates_of_others_are_told() -> None:

@@ -329,7 +329,7 @@ class TestAnswers:
             reason, short = wait(empty, gang)
             assert reason == Reason.EXCEEDS_CLUSTER
             assert str(short) == (
-                "needs 2 × 4 nvidia.com/gpu; the cluster fits 0 now (Gangwright sees no nodes in the cluster)"
+                "needs 2 × 4 nvidia.com/gpu; the cluster fits 0 (Gangwright sees no nodes in the cluster)"
             )
         assert place(empty, a_gang(0, surplus=1)).unseated == ("pod-surplus-0",)
 
@@ -340,16 +340,14 @@ class TestAnswers:
 
         assert str(short) == (
             "needs 2 × 4 nvidia.com/gpu, 0.5 cpu, 2Gi memory; "
-            "the best rack, a0/a0-r0, fits 1 now (3 node(s) had insufficient resources)"
+            "the best rack, a0/a0-r0, fits 1 (3 node(s) had insufficient resources)"
         )
 
     def test_sentence_about_one_node(self):
         """One is not "1 nodes"."""
         short = Shortfall(2, "1 nvidia.com/gpu", "rack", "", 1, {"cordon": 1, "resources": 2})
 
-        assert str(short).endswith(
-            "fits 1 now (1 node(s) were cordoned, 2 node(s) had insufficient resources)"
-        )
+        assert str(short).endswith("fits 1 (1 node(s) were cordoned, 2 node(s) had insufficient resources)")
 
     def test_level_by_another_name(self):
         """Levels are configuration: any label, any word, any number of them."""

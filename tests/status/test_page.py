@@ -90,7 +90,7 @@ async def test_the_page_shows_queue_nodes_and_gangs(status):
         wrongs = tab.wrongs()
 
     assert "team-b/huge" in queue
-    assert "needs 12 × 4 nvidia.com/gpu; the cluster fits 11 now" in queue
+    assert "needs 12 × 4 nvidia.com/gpu; the cluster fits 11" in queue
     assert "2 of 3 exist" in queue
     assert "rack a1-r1" in areas
     assert (cells, tinted, colours) == (64, 17, 2)

@@ -28,7 +28,7 @@ async def test_required_rack_waits_for_room_in_one_rack(cluster: Cluster):
 
     message = await cluster.told("wide", "TopologyUnsatisfied")
 
-    assert "needs 8 × 4 nvidia.com/gpu, 1 cpu; the best rack, big-a0/big-r00, fits 5 now" in message
+    assert "needs 8 × 4 nvidia.com/gpu, 1 cpu; the best rack, big-a0/big-r00, fits 5" in message
     assert await cluster.bound("wide") == {}
     await cluster.until("wide", lambda pods: all(said(own, "TopologyUnsatisfied") for own in pods))
     (event,) = [

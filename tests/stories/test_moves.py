@@ -174,7 +174,7 @@ async def test_a_node_that_cannot_be_emptied(cluster: Cluster, ask: Ask):
     assert said.code == 1
     told = {row["GANG"]: row["OUTCOME"] for row in said.rows[:-1]}
     assert told["full"].startswith(
-        "3 stay: no other nodes fit: needs 3 × 1 nvidia.com/gpu, 1 cpu; the cluster fits 2 now"
+        "3 stay: no other nodes fit: needs 3 × 1 nvidia.com/gpu, 1 cpu; the cluster fits 2"
     )
     assert told["bare"] == "1 stays: bare-0: no controller would recreate it at no cost"
     assert said.out.splitlines()[-1] == f"node {keeps}: not empty yet"

@@ -241,7 +241,7 @@ export function detail(found) {
     const blocked = Object.entries(lack.blocked).map(([kind, count]) => excluded(kind, count));
     const where = lack.domain ? `${lack.level} ${lack.domain}` : "the cluster";
     blocks.push(make("h3", {}, "Missing resources"),
-      make("p", {}, `The gang needs ${lack.needed} × ${lack.demand}; ${where} fits ${lack.best} now.`),
+      make("p", {}, `The gang needs ${lack.needed} × ${lack.demand}; ${where} fits ${lack.best}.`),
       make("ul", {}, blocked.map((text) => make("li", {}, text))));
   }
   const near = found.nearest.filter((one) => one.best);
