@@ -96,6 +96,11 @@ async def acting(elastic):
     return time.monotonic() - began
 
 
+def held(elastic):
+    """How many values the master holds for members that meet."""
+    return elastic.metrics().value("gangwright_elastic_values")
+
+
 async def test_the_master_is_killed(jobs, kubelet, elastic):
     """Training goes on without it, a worker lost meanwhile is noticed when it is back, and no step is lost or taken
     twice.
@@ -140,7 +145,7 @@ async def test_the_master_is_killed_while_workers_meet(jobs, kubelet, elastic, t
     marked = tmp_path / "marked"
     alone = await grows(jobs, kubelet, WAITING, STANDIN, marked)
     async with asyncio.timeout(START):
-        while marked.exists():
+        while marked.exists() or not await asyncio.to_thread(held, elastic):
             await asyncio.sleep(0.05)
 
     elastic.kill()
