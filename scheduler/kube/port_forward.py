@@ -28,8 +28,8 @@ CONNECT_LIMIT: Final = 10.0
 DATA, ERROR = 0, 1
 
 NO_SOCKET: Final = (
-    f"the API server, or a proxy in front of it, does not support WebSockets with {PROTOCOL} for port forwarding; if "
-    "it only supports SPDY, run `kubectl port-forward` and pass the address that it prints"
+    f"the API server, or a proxy in front of it, does not support WebSockets with {PROTOCOL} for port "
+    "forwarding. If it only supports SPDY, run `kubectl port-forward` and pass the address that it prints"
 )
 NOT_UPGRADED: Final = frozenset({101, 200, 400, 426, 501})
 """Status codes of servers without WebSocket support, or behind a proxy that dropped the upgrade request."""

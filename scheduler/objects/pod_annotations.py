@@ -83,7 +83,7 @@ def read_plan(text: str) -> PlanNote:
     said = _decode(_PLAN, _inflated(text))
     seats = {Uid(uid): node for node, uids in said.seats.items() for uid in uids}
     if not seats or len(seats) != sum(map(len, said.seats.values())):
-        raise Unfit("a plan must give every member one seat")
+        raise Unfit("a plan must assign one node to every member")
     return PlanNote(said.plan, seats, tuple(map(Uid, said.victims)))
 
 

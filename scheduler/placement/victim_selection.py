@@ -141,7 +141,7 @@ class _Case:
         """bool[u], for members that differ or must be spread evenly. Only the planner can tell whether a set is enough.
 
         Nodes sell parts of what the gang needs until the planner seats it. Of these units, only those in the way of its
-        seats are kept. Last, each unit that the planner can seat the gang without is put back.
+        seats are preempted. Last, each unit that the planner can seat the gang without is put back.
         """
         standing = self.standing
         for level in range(standing.levels):

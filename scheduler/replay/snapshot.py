@@ -16,8 +16,11 @@ from scheduler.model.cluster import Node
 from scheduler.model.policy import Policy
 from scheduler.model.workload import Budget, Group, OwnerTraits, Pod, Quota, labels_text, read_labels
 
-VERSION: Final = 1
-"""The version of the format. A reader accepts only its own version, because later versions may decide differently."""
+VERSION: Final = 2
+"""The version of the format. A reader accepts only its own version, because later versions may decide differently.
+
+Version 1 has another spelling of `Pod.unmodeled`: read as version 2, its pods would have no unsupported fields.
+"""
 
 
 class InvalidSnapshot(ValueError):  # noqa: N818 - never leaves the edges that read a file

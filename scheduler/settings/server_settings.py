@@ -123,7 +123,7 @@ class StatusServer(TLSServer):
 
     audiences: Annotated[tuple[str, ...], kinds.many(kinds.audience)] = ()
     """Audiences of which a bearer token must have one. Empty by default: tokens for the API server itself, which users
-    have anyway. The operator of this service could then use them there."""
+    already have. The operator of this service could then use them there."""
 
     remember: Annotated[float, kinds.seconds(1, 600)] = 60.0
     """Seconds for which a positive review of a token or of a read right is cached. A user who loses a right sees the

@@ -114,9 +114,11 @@ class Metrics(Exported):
         "Time from a gang's complete quorum until the gang is bound.", buckets=WAITS
     )
     plan_duration_seconds = histogram("Time of one planning pass over the queue.", buckets=SHORT)
-    holds = gauge("Seats that are reserved and not yet bound.")
-    pins_broken_total = counter("Seats that were lost between planning and binding, by cause.", "cause")
-    reseats_total = counter("Members that were assigned to another node after they lost their seat.")
+    holds = gauge("Members with a reserved node that are not yet bound.")
+    pins_broken_total = counter(
+        "Assigned nodes that were lost between planning and binding, by cause.", "cause"
+    )
+    reseats_total = counter("Members that were assigned to another node after they lost their first one.")
     evictions_total = counter("Evictions that were requested, by result.", "result")
     victims_total = counter(
         "Pods that were preempted for a gang, by kind of unit: surplus, pod, gang.", "kind"
@@ -146,8 +148,8 @@ class Metrics(Exported):
         buckets=SPANS,
     )
     fragmentation_ratio = gauge(
-        "Share of the free amount of a device that the pods of the current gangs cannot use on the nodes where it is"
-        " free, by resource: mean over their distinct demands. 0 if no pod requests it.",
+        "Share of a device's free amount that current gangs cannot use where it is, by resource. The mean over their"
+        " distinct demands. 0 if no pod requests the device.",
         "resource",
     )
     alignment = histogram(

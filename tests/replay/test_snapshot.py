@@ -70,11 +70,11 @@ TORN = {
     "not an object": (b"[]", "Expected `object`"),
     "somebody else's": (b'{"kind": "List", "version": 1}', "'List'"),
     "without a version": (b'{"kind": "GangwrightSnapshot"}', "version"),
-    "of tomorrow": (b'{"kind": "GangwrightSnapshot", "version": 2}', "version: must be 1"),
+    "of tomorrow": (b'{"kind": "GangwrightSnapshot", "version": 3}', "version: must be 2"),
     "a name that is a number": (WHOLE.replace(b'"name":"a0-r0-n0"', b'"name":7'), "$.nodes[0].name"),
     "an unknown word": (WHOLE.replace(b'"Pending"', b'"Asleep"'), "$.pods[0].phase"),
     "no UTF-8": (WHOLE.replace(b"a0-r0-n0", b"\xff\xfe-r0-n0"), "utf-8"),
-    "deep": (b'{"kind": "GangwrightSnapshot", "version": 1, "x": ' + b"[" * 100_000, "recursion"),
+    "deep": (b'{"kind": "GangwrightSnapshot", "version": 2, "x": ' + b"[" * 100_000, "recursion"),
 }
 
 

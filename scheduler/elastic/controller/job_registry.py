@@ -106,8 +106,8 @@ class JobRegistry:
         def leave_out(change: ch.Change[Any], message: str) -> None:
             self._counting.metrics.unreadable_objects_total.labels(kind).inc()
             place = "" if isinstance(change, ch.Synced) else "/".join(filter(None, change.key or ()))
-            again = ("object left out", name, place)
-            _log.warning("object left out", resource=name, object=place, message=message, kind=again)
+            again = ("object skipped", name, place)
+            _log.warning("object skipped", resource=name, object=place, message=message, kind=again)
 
         return sink
 

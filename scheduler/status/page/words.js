@@ -44,6 +44,9 @@ const EXCLUDED_BY = {
   cordon: "were cordoned",
   excluded: "were excluded after failed placements",
   resources: "had insufficient resources",
+  ports: "didn't have free ports",
+  level: "were outside the required domain",
+  candidates: "were excluded by kube-scheduler",
 };
 
 /** The nodes that one kind of obstacle excludes, as in the command line: "4 node(s) had insufficient resources". */
