@@ -105,7 +105,7 @@ def _evict(
 ) -> Iterator[Effect]:
     """Evict all pods that have a node. Evicted pods no longer count, so this happens once."""
     own, pod = record.runtime_limit, _eldest(record).pod
-    text = f"its {len(bound)} pods are evicted; their replacements wait until you raise {MAX_RUNTIME}"
+    text = f"its {len(bound)} pod(s) are evicted; their replacements wait until you raise {MAX_RUNTIME}"
     yield from _ended(cache, record, ends, text)
     own.exceeded, own.makers = span, _makers(cache, record)
     cache.registry.keep_scars(

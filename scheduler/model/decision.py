@@ -81,7 +81,7 @@ TEXT: Mapping[Reason, str] = {
     Reason.CONFLICT: "The gang's members disagree",
     Reason.NAME_CONFLICT: "Another controller already uses this gang name",
     Reason.TIMED_OUT: "The quorum was not bound in time",
-    Reason.PREEMPTED: "Preempted to make room for a gang ranked higher",
+    Reason.PREEMPTED: "Preempted for another gang",
     Reason.SUSPENDED: "The gang's Job is suspended",
     Reason.RESUMED: "Suspended for another gang; resumes automatically",
     Reason.RUNTIME_EXPIRING: "The gang reaches its max-runtime soon",

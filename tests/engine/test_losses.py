@@ -11,7 +11,7 @@ from tests.engine.support.freeing import GRACE, a_job, a_stage, important
 from tests.engine.support.stage import a_set, seats
 from tests.engine.support.world import World
 
-TEXT = "Preempted to make room for a gang ranked higher"
+TEXT = "Preempted for another gang"
 
 
 def told(world: World) -> list[Announce]:
