@@ -250,7 +250,7 @@ def _none(answers: "OfflineAnswers | StatusClient", reach: Reach, inside: str, n
     rows = answers.gangs(inside)
     for row in rows:
         if row.name == name and row.state == "suspended":
-            screen.note(f"{said}: {row.message}")
+            screen.note(f"gang {name} is suspended: {row.message}")
             return
     whole = [row.name for row in rows if row.name and not row.alone and name.startswith(f"{row.name}-")]
     if whole:
@@ -264,7 +264,7 @@ def _none(answers: "OfflineAnswers | StatusClient", reach: Reach, inside: str, n
             f"{asleep[0]} is suspended, so it has no pods; to resume it: gangwright resume {inside}/{name}"
         )
         return
-    screen.note(f"{said}; for all gangs, use: gangwright list -A")
+    screen.note(f"{said}; for all gangs, use: gangwright list -A; for those that ended: gangwright history")
 
 
 def _elastic(reach: Reach, namespace: str, name: str) -> "Status | None":

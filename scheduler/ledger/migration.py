@@ -82,7 +82,9 @@ def _tell(record: GangRecord, going: list[Uid], event: ev.MoveFound) -> Iterator
     if going:
         pod = record.members[going[0]].pod
         nodes = ", ".join(sorted(set(event.seats.values()))[:SHOWN])
-        text = f"{TEXT[Reason.MOVED]}: {len(going)} pod(s) are evicted, first on {pod.node}; reserved: {nodes}"
+        text = (
+            f"{TEXT[Reason.MOVED]}: {len(going)} pod(s) are evicted, first on {pod.node}; reserved: {nodes}"
+        )
         yield Announce(record.key, pod.uid, pod.key, pod.owner, Reason.MOVED, text)
 
 

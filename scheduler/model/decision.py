@@ -57,7 +57,7 @@ class Reason(StrEnum):
 
 TEXT: Mapping[Reason, str] = {
     Reason.SEATED: "All required members are assigned to nodes",
-    Reason.BOUND: "The pod is bound",
+    Reason.BOUND: "All required members are bound",
     Reason.SCORED: "Nodes are scored",
     Reason.OTHER_SCHEDULER: "The pod belongs to another scheduler",
     Reason.NATIVE_GROUP: "The pod belongs to a native pod group of kube-scheduler",

@@ -208,6 +208,7 @@ def row(
     eldest, (wanted, held) = members.eldest(record), members.devices(record)
     owner = eldest.pod.owner if eldest is not None and sees else None
     where, why = state(engine, record), conditions.reason(record)
+    waits = where in _WAITS or position is not None
     said = conditions.sentence(record, why) if judged and sees else None
     if where == inactive_gangs.SUSPENDED:
         why, said = (
@@ -227,9 +228,9 @@ def row(
         message=said,
         position=position,
         priority=record.priority,
-        wait_seconds=_wait(record, now) if where in _WAITS or position is not None else None,
+        wait_seconds=_wait(record, now) if waits else None,
         members=_members(engine, record),
-        forecast=_starts(record, outlook, now) if judged else None,
+        forecast=_starts(record, outlook, now) if judged and waits else None,
         owner=f"{owner.kind}/{owner.name}" if owner is not None else None,
         created=(eldest.pod.created or None) if eldest is not None else None,
         devices_wanted=wanted,

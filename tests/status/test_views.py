@@ -362,6 +362,16 @@ def test_a_start_that_has_passed_is_not_told(world):
     assert gang_views.detail(world.engine, record, EVERYTHING, world.now, past).gang.forecast is None
 
 
+def test_a_gang_that_runs_has_no_start(world):
+    """The forecast of a moment ago stays until the next one: it says nothing of a gang that has started since."""
+    record = gang_views.find(world.engine, "team-a", "train")
+    earlier = Outlook({record.key: Estimate(world.now + 60, world.now + 50, world.now + 90)})
+
+    detail = gang_views.detail(world.engine, record, EVERYTHING, world.now, earlier)
+
+    assert (detail.gang.state, detail.gang.forecast) == ("running", None)
+
+
 def test_a_gang_that_is_over_leaves_the_lists_and_is_told_how_it_ended():
     """All of its pods have ended. One of which a pod lives stays in them."""
     world = World([a_node("n0", gpu=8)], POLICY)
