@@ -3,7 +3,7 @@
     stage        the plane, the installation on it, one client, the claims: what every act stands on
     cast         gangs as pods, and the learners in them
     record       an independent watch: who was bound when, and was every plan written before its first bind
-    screen       cells, racks and colours
+    screen       cells, racks and colors
     claims       what the demo says is true, each one checked; one that fails makes the demo fail
     shell        a person's: the command line, asked of the plane
     asking       what a person asks there, and what became of the answers
@@ -13,5 +13,5 @@
     deadlock, shapes, room, burst, elastic    the acts; `room` is acts 3 to 5, one story
 
 Nothing here imports `scheduler`: what is shown is read from the API server, from /metrics, from what workers print and
-from the command line, as anybody could.
+from the command line, as any user could.
 """

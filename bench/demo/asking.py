@@ -1,4 +1,4 @@
-"""A person at a shell: whom would my job cost, why does it wait, when does it start; acts 4 and 5 are made of these.
+"""A user at a shell: which pods would my job preempt, why does it wait, when does it start? Acts 4 and 5 are made of these.
 
 Lives here: the command line's own answers, shown as they are, and what became of them.
 """
@@ -55,7 +55,7 @@ async def cost(stage: Stage, record: Record, gang: Gang) -> tuple[Counter[str], 
 
 async def why(stage: Stage, gang: Gang) -> Forecast | None:
     """A gang waits, all of it; the answer holds the forecast of its start."""
-    stage.title(f"4  Why does my job wait?   {gang.name} gave way, and its owner asks")
+    stage.title(f"4  Why does my job wait?   {gang.name} was preempted, and its owner asks")
     place = f"room/{gang.name}"
     words = ("explain", "--offline", place)
     shown, told = await asyncio.gather(shell.run(stage, *words), shell.run(stage, *words, "-o", "json"))
@@ -80,7 +80,7 @@ def _lacking(lacks: list[dict[str, Any]]) -> str:
 
 
 async def when(stage: Stage, record: Record, gang: Gang, told: Forecast | None) -> None:
-    """Until all of it has its seats, and how that compares with what was foretold."""
+    """Until all of it has its seats, and how that compares with the forecast."""
     if told is None:
         return
     stage.title("5  When does it start?   The forecast, and what became of it")
@@ -93,7 +93,7 @@ async def when(stage: Stage, record: Record, gang: Gang, told: Forecast | None) 
     span = max(times["high"], began - asked) * MARGIN
     low, middle, high = times["low"] / span, times["middle"] / span, times["high"] / span
     said = f"{times['middle']:.1f} s ({times['low']:.1f} … {times['high']:.1f})"
-    table.add_row(Text("foretold", style="bold"), interval(low, middle, high), said)
+    table.add_row(Text("forecast", style="bold"), interval(low, middle, high), said)
     table.add_row(Text("came", style="bold"), interval((began - asked) / span), f"{began - asked:.1f} s")
     stage.console.print(indented(table))
     stage.say("  seconds since it was back in the queue\n")

@@ -154,7 +154,7 @@ def _figures(
     best = f"{sum(ratio == 1 for ratio in spans)} of {len(jobs)} gangs in the fewest"
     return [
         ("makespan", f"{makespan:.1f} s", f"ideal {ideal(jobs):g} s, {makespan / ideal(jobs):.2f} ×"),
-        ("GPU utilisation", f"{use:.0%}", "GPU time bound, of all there was"),
+        ("GPU utilization", f"{use:.0%}", "GPU time bound, of all there was"),
         ("wait of a gang", f"mean {statistics.fmean(waits):.1f} s", _quantiles(waits)),
         ("racks of a gang", f"mean {statistics.fmean(spans):.2f} × the fewest", best),
     ]

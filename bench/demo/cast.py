@@ -32,7 +32,7 @@ class Gang:
     strategy: str = ""
     level: str = ""
     runs_for: str = ""
-    """Of each pod, from when it runs; empty: until somebody says so."""
+    """Of each pod, from when it runs; empty: until it is told to end."""
     expects: str = ""
     """What its owner declares that it will run for; empty: nothing."""
     priority: str = ""

@@ -1,4 +1,4 @@
-"""Act 1: four jobs of four learners on eight GPUs; the plain scheduler gives each of them half, and nobody ever
+"""Act 1: four jobs of four learners on eight GPUs; the plain scheduler gives each of them half, and none ever
 ends.
 """
 
@@ -71,7 +71,7 @@ async def _plain(stage: Stage, nodes: list[Object]) -> None:
 
 
 async def _whole(stage: Stage, nodes: list[Object]) -> None:
-    stage.say("\n[bold]schedulerName: gangwright[/]   the same pods, whole gangs or nobody")
+    stage.say("\n[bold]schedulerName: gangwright[/]   the same pods, each gang whole or not at all")
     async with stage.namespace("whole") as record:
         await submit_interleaved(stage.api, "whole", JOBS, "gangwright")
         await record.until(lambda r: len(_whole_gangs(r)) == 2, "two gangs run whole")

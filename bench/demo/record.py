@@ -39,7 +39,7 @@ class Seen:
     created: float = 0.0
     bound: float | None = None
     leaving: float | None = None
-    """Somebody asked for it to be deleted."""
+    """Its deletion was requested."""
     ended: float | None = None
     pod: Object = field(default_factory=dict)
     """As last seen."""
@@ -173,9 +173,9 @@ class Record:
                 known.append(plan)
 
     def _judge(self, seen: Seen) -> None:
-        """One plan of a gang must name its whole quorum, this pod with this node, before anybody of it is bound.
+        """One plan of a gang must name its whole quorum, this pod with this node, before any member is bound.
 
-        Members that have ended were made again; those above the quorum come and go one by one.
+        Members that have ended were recreated; those above the quorum come and go one by one.
         """
         gang = [own for own in self.of(seen.gang) if own.ended is None and not own.surplus]
         whole = any(

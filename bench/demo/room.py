@@ -1,6 +1,6 @@
-"""Act 3: the room is full, and a gang comes that matters more; who gives way, and that he is not lost.
+"""Act 3: the cluster is full, and a gang of higher priority comes. Which pods are preempted, and that they come back.
 
-Acts 4 and 5 go on from here (`asking`): one who gave way asks why he waits, and when he starts.
+Acts 4 and 5 go on from here (`asking`): the owner of a preempted gang asks why it waits, and when it starts.
 """
 
 import asyncio
@@ -42,10 +42,10 @@ ELASTIC = next(gang for gang in EVERYDAY if gang.surplus)
 
 
 async def play(stage: Stage) -> None:
-    stage.title("3  Room for what matters")
+    stage.title("3  A gang of high priority")
     stage.say(
-        f"{ROOM} GPUs, all in use by work of everyday priority. {ELASTIC.name} needs {ELASTIC.members} learners and has "
-        f"{ELASTIC.surplus} more (small letters). Then a gang of {URGENT.members} comes that is urgent; its owner asks first whom that would cost.\n"
+        f"{ROOM} GPUs, all in use by work of normal priority. {ELASTIC.name} needs {ELASTIC.members} learners and has "
+        f"{ELASTIC.surplus} more (small letters). Then a gang of {URGENT.members} of high priority comes; its owner asks first which pods it would preempt.\n"
     )
     async with (
         stage.cluster(FLEET) as nodes,
@@ -55,9 +55,9 @@ async def play(stage: Stage) -> None:
         await submit(stage.api, "room", EVERYDAY, "gangwright")
         await record.until(lambda r: _running(r) == ROOM, "all GPUs are in use")
         async with _made_again(stage, record):
-            foretold, took = await asking.cost(stage, record, URGENT)
+            expected, took = await asking.cost(stage, record, URGENT)
             lasts = round(took + BEYOND)
-            await _make_room(stage, nodes, record, lasts, foretold)
+            await _make_room(stage, nodes, record, lasts, expected)
             ends = record.whole_at(URGENT.name) + lasts
             gave_way = [gang for gang in EVERYDAY if not gang.alone and not record.here(gang.name)]
             forecast = await asking.why(stage, gave_way[0])
@@ -77,7 +77,7 @@ async def _class(stage: Stage, name: str) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def _made_again(stage: Stage, record: Record) -> AsyncIterator[None]:
-    """Whoever is evicted comes back, as the Job controller would see to."""
+    """Recreate each evicted pod, as the Job controller would."""
     task = asyncio.create_task(make_again(stage.api, "room", record, EVERYDAY, "gangwright"))
     try:
         yield
@@ -88,30 +88,32 @@ async def _made_again(stage: Stage, record: Record) -> AsyncIterator[None]:
 
 
 async def _make_room(
-    stage: Stage, nodes: list[Object], record: Record, lasts: int, foretold: Counter[str]
+    stage: Stage, nodes: list[Object], record: Record, lasts: int, expected: Counter[str]
 ) -> None:
-    """lasts: seconds that the urgent gang runs, as its owner declares.  foretold: how many of each Job would leave."""
+    """lasts: seconds that the urgent gang runs, as its owner declares.  expected: how many of each Job would leave."""
     before = _picture(record)
     await submit(stage.api, "room", [replace(URGENT, expects=f"{lasts}s")], "gangwright")
-    await record.until(lambda r: r.bound(URGENT.name) == URGENT.members, "the urgent gang has its seats")
+    await record.until(lambda r: r.bound(URGENT.name) == URGENT.members, "the urgent gang has its nodes")
     after, victims = _picture(record), record.evicted()
     _show(stage, nodes, {"BEFORE": before, "AFTER": after})
     stage.console.print(indented(_table(record, victims)))
     _check(stage, record, victims)
     stage.claims.check(
         "The dry run named just these",
-        foretold == Counter(victim.gang for victim in victims),
-        ", ".join(f"{count} of {name}" for name, count in foretold.items()),
+        expected == Counter(victim.gang for victim in victims),
+        ", ".join(f"{count} of {name}" for name, count in expected.items()),
     )
-    await record.until(lambda r: len(_gated(r)) == len(victims), "whoever gave way waits at his gate again")
+    await record.until(
+        lambda r: len(_gated(r)) == len(victims), "each preempted gang waits at its gate again"
+    )
     stage.claims.check(
-        "Whoever gave way is back in the queue", True, f"{len(victims)} pods made again, behind their gate"
+        "Each preempted gang is back in the queue", True, f"{len(victims)} pods recreated, behind their gate"
     )
 
 
 def _check(stage: Stage, record: Record, victims: Sequence[Seen]) -> None:
     stage.claims.check(
-        "The urgent gang sits whole, by a plan written before",
+        "The urgent gang is bound whole, by a plan written before",
         record.partly(URGENT.name) < PARTLY and not record.unplanned,
         f"{record.wait(URGENT.name):.1f} s after it came"
         + "".join(f"; unplanned: {name}" for name in record.unplanned),
@@ -125,7 +127,7 @@ def _check(stage: Stage, record: Record, victims: Sequence[Seen]) -> None:
     )
     left = {gang.name: len(record.here(gang.name)) for gang in EVERYDAY if not gang.alone}
     stage.claims.check(
-        "Nobody stands below its quorum: a gang gave way whole or not at all",
+        "No gang is below its quorum: each was preempted whole or not at all",
         all(
             left[gang.name] in {0, *range(gang.members, gang.size + 1)} for gang in EVERYDAY if not gang.alone
         ),
@@ -151,7 +153,7 @@ def units(victims: Sequence[Seen]) -> list[int]:
 
 
 def _table(record: Record, victims: Sequence[Seen]) -> Table:
-    table = Table("gave way", "pods", "", box=None)
+    table = Table("preempted", "pods", "", box=None)
     for gang in EVERYDAY:
         own = [victim for victim in victims if victim.gang == gang.name]
         if own:
@@ -162,10 +164,10 @@ def _table(record: Record, victims: Sequence[Seen]) -> Table:
 
 
 async def _all_back(stage: Stage, nodes: list[Object], record: Record) -> None:
-    await record.until(lambda r: _running(r) == ROOM and not r.here(URGENT.name), "everybody is back")
-    _show(stage, nodes, {"AFTERWARDS": _picture(record)})
+    await record.until(lambda r: _running(r) == ROOM and not r.here(URGENT.name), "all gangs are back")
+    _show(stage, nodes, {"AFTER THAT": _picture(record)})
     stage.claims.check(
-        "The urgent gang ended, and everybody who gave way runs again",
+        "The urgent gang ended, and each preempted gang runs again",
         all(len(record.here(gang.name)) == gang.size for gang in EVERYDAY),
         f"{_running(record)} of {ROOM} GPUs; {ELASTIC.name} has its {ELASTIC.size} learners again",
     )

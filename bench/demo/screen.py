@@ -1,6 +1,6 @@
-"""Pictures in a terminal: GPUs as cells, nodes as rows, racks as columns, one colour a gang.
+"""Pictures in a terminal: GPUs as cells, nodes as rows, racks as columns, one color a gang.
 
-Every cell also carries the gang's letter or number, so that nothing is lost without colours. Pure: pods seen in,
+Every cell also carries the gang's letter or number, so that nothing is lost without colors. Pure: pods seen in,
 renderables out.
 """
 
@@ -45,7 +45,7 @@ class Palette:
         return Text(mark.center(width), style=self._inks[gang])
 
     def faint(self, gang: str, mark: str) -> Text:
-        """Another mark, in the gang's colour: it has the place, and does not use it yet."""
+        """Another mark, in the gang's color: it has the place, and does not use it yet."""
         return Text(mark, style=Style(color=Style.parse(self._inks[gang]).bgcolor))
 
     def stretch(self, gang: str, width: int) -> Text:
@@ -93,15 +93,15 @@ def by_node(nodes: Sequence[Object], present: Sequence[Seen], palette: Palette) 
 
 
 def by_time(nodes: Iterable[Object], seen: Iterable[Seen], palette: Palette, width: int) -> RenderableType:
-    """A line for every node, time from left to right: which gang had it when. Everybody must have ended."""
-    everybody = list(seen)
-    began = min(one.created for one in everybody)
-    span = max(one.ended or began for one in everybody) - began
+    """A line for every node, time from left to right: which gang had it when. All pods must have ended."""
+    pods = list(seen)
+    began = min(one.created for one in pods)
+    span = max(one.ended or began for one in pods) - began
     lines = []
     for rack, own in racks(nodes).items():
         for number, node in enumerate(own):
             name = node["metadata"]["name"]
-            here = sorted((one for one in everybody if one.node == name), key=lambda one: one.bound or 0.0)
+            here = sorted((one for one in pods if one.node == name), key=lambda one: one.bound or 0.0)
             head = Text(f"{rack if number == 0 else '':4}", style="bold")
             lines.append(head + _track(here, palette, lambda at: round((at - began) / span * width), width))
     return Group(*lines)

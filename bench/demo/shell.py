@@ -1,4 +1,4 @@
-"""A person's shell: the command line, run as anybody would run it, with a kubeconfig and nothing else."""
+"""A user's shell: the command line, run as any user would run it, with a kubeconfig and nothing else."""
 
 import asyncio
 import json

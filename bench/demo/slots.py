@@ -1,6 +1,6 @@
 """Slots over time: a row for every node, a column for every second, cells by job.
 
-A cell is a job's mark where a worker trains, a line where one has the slot and warms up, and a dot where nobody is.
+A cell is a job's mark where a worker trains, a line where one has the slot and warms up, and a dot where no worker is.
 What counts as training begins with a worker's first step and ends with its pod. Pure: pods and first steps in,
 renderables out.
 """

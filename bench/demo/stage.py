@@ -51,7 +51,7 @@ class Stage:
 
     @asynccontextmanager
     async def namespace(self, name: str) -> AsyncIterator[Record]:
-        """A namespace and its record; afterwards its pods are gone."""
+        """A namespace and its record; afterward its pods are deleted."""
         await self.api.create(where("namespaces"), {"metadata": {"name": name}})
         async with recording(self.api, name) as record:
             try:
