@@ -4,7 +4,7 @@ import pytest
 
 from tests.docs import words
 
-MORE = ("bench/README.md", "CHANGELOG.md")
+MORE = ("bench/demo", "bench/README.md", "CHANGELOG.md", ".agents")
 
 
 @pytest.mark.parametrize("place", [*words.PLACES, *MORE])
