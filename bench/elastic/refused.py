@@ -15,7 +15,8 @@ from bench.load.effort import spent
 from bench.plane import Client, Plane, where
 from bench.plane.elastic_master import MANIFESTS, Master
 from bench.plane.errors import NotReadyError
-from bench.plane.installation import NAMESPACE, Metrics
+from bench.plane.installation import NAMESPACE
+from bench.plane.scrape import Metrics
 
 Line = dict[str, Any]
 

@@ -13,9 +13,10 @@ import yaml
 
 from bench.plane.certificates import Identity, service_account
 from bench.plane.control_plane import Plane
-from bench.plane.installation import NAMESPACE, ROOT, SETTINGS, Metrics, _direct, _kept
+from bench.plane.installation import NAMESPACE, ROOT, SETTINGS, _direct, _kept
 from bench.plane.ports import HOST, answers
 from bench.plane.processes import Program
+from bench.plane.scrape import Metrics
 
 MANIFESTS = ROOT / "manifests" / "elastic"
 ELASTIC = service_account(NAMESPACE, "gangwright-elastic")

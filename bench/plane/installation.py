@@ -14,20 +14,19 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import yaml
-from prometheus_client.parser import text_string_to_metric_families
 
 from bench.plane.certificates import Identity, service_account
 from bench.plane.control_plane import Plane
 from bench.plane.errors import CommandError, DescriptionError, NeverCameError
 from bench.plane.ports import HOST, answers
 from bench.plane.processes import Program
+from bench.plane.scrape import Metrics
 
 ROOT = Path(__file__).parents[2]
 OVERLAY = ROOT / "manifests" / "overlays" / "default"
@@ -203,7 +202,7 @@ class Installation:
             told = json.load(refused)
         return {check["name"]: check["text"] for check in told["checks"] if not check["ok"]}
 
-    def metrics(self) -> "Metrics":
+    def metrics(self) -> Metrics:
         """What /metrics says now."""
         with _direct.open(f"{self.probes}/metrics", timeout=5) as answer:
             return Metrics.parsed(answer.read().decode())
@@ -310,30 +309,6 @@ class Installation:
         other = self.plane.folder / f"{self.name}.kubeconfig"
         other.write_text(yaml.safe_dump(document), encoding="utf-8")
         return other
-
-
-@dataclass(frozen=True)
-class Metrics:
-    """One scrape."""
-
-    samples: tuple[tuple[str, Mapping[str, str], float], ...]
-
-    @classmethod
-    def parsed(cls, text: str) -> Self:
-        families = text_string_to_metric_families(text)
-        return cls(tuple((s.name, s.labels, s.value) for family in families for s in family.samples))
-
-    def all(self, name: str, **labels: str) -> Iterable[tuple[Mapping[str, str], float]]:
-        """Labels and value of each sample of that full name whose labels hold these."""
-        return [
-            (own, value)
-            for sample, own, value in self.samples
-            if sample == name and all(own.get(label) == word for label, word in labels.items())
-        ]
-
-    def value(self, name: str, **labels: str) -> float:
-        """The sum over these samples; 0 when there is none."""
-        return sum(value for _, value in self.all(name, **labels))
 
 
 def serves_at(kube_scheduler: Program) -> str:

@@ -1,7 +1,7 @@
 """What the bench makes of two looks at a master whose jobs are refused."""
 
 from bench.elastic.refused import line, summary
-from bench.plane.installation import Metrics
+from bench.plane.scrape import Metrics
 
 BEFORE = """# TYPE gangwright_elastic_writes counter
 gangwright_elastic_writes_total{what="start",result="forbidden"} 10

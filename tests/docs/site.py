@@ -1,7 +1,8 @@
 """The site: `python -m tests.docs.site` builds docs/ into site/, and fails at the first warning.
 
-docs/ is written for GitHub. The site's Markdown is another dialect, so its pages are copies: lists are indented by four
-spaces, anchors of repeated headings are written out, and a link that leaves docs/ becomes the path that it leads to.
+docs/ is written for GitHub. The site's Markdown is another dialect, so its pages are copies: anchors of repeated headings
+are written out, and a link that leaves docs/ becomes the path that it leads to. Both read a block in a list if it is
+indented by four spaces.
 """
 
 import re
@@ -32,9 +33,6 @@ STYLE: Final = ".md-typeset table td:first-child code { white-space: nowrap; }\n
 
 _COLOR: Final = re.compile(r"\x1b\[[\d;]*m")
 _LINK: Final = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
-_ITEM: Final = re.compile(r"( *)([*+-]|\d+[.)])( +)(?=\S)")
-_WIDTH: Final = 4
-"""Spaces by which the site's Markdown indents what belongs to an item of a list."""
 
 
 class SiteError(Exception):
@@ -111,7 +109,7 @@ def dialect(page: Page, docs: Path = DOCS) -> str:
         if number in tables:
             line = re.sub(r"`[^`]*`", lambda code: code[0].replace(r"\|", "|"), line)
         lines[number] = _LINK.sub(lambda link: _link(link, page.path, docs), line)
-    return "\n".join(_indented(page, lines)) + "\n"
+    return "\n".join(lines) + "\n"
 
 
 def _link(link: re.Match[str], path: Path, docs: Path) -> str:
@@ -124,37 +122,6 @@ def _link(link: re.Match[str], path: Path, docs: Path) -> str:
         return link[0]
     named = f"`{there.relative_to(ROOT)}`" if there.is_relative_to(ROOT) else f"`{file}`"
     return text if text == named else f"{text} ({named})"
-
-
-def _indented(page: Page, lines: list[str]) -> list[str]:
-    """The lines with lists as the site reads them: a blank line before, and four spaces for each level."""
-    depth = [0] * len(lines)
-    opens: dict[int, int] = {}
-    starts: set[int] = set()
-    for token in page.tokens:
-        begin, end = token.map or (0, 0)
-        if token.type == "list_item_open":
-            for number in range(begin, end):
-                depth[number] += 1
-            opens[begin] = depth[begin]
-        elif token.type in {"bullet_list_open", "ordered_list_open"}:
-            starts.add(begin)
-    found: list[str] = []
-    widths: list[int] = []
-    for number, line in enumerate(lines):
-        if number in opens and (item := _ITEM.match(line)):
-            widths = [*widths[: opens[number] - 1], len(item[0])]
-            if number in starts and opens[number] == 1 and found and found[-1].strip():
-                found.append("")
-            marker = item[2].ljust(_WIDTH - 1) + " "
-            found.append(" " * _WIDTH * (opens[number] - 1) + marker + line[item.end() :])
-        elif depth[number] and line.strip():
-            inner = widths[min(depth[number], len(widths)) - 1]
-            rest = line[inner:] if line[:inner].strip() == "" else line.lstrip()
-            found.append(" " * _WIDTH * depth[number] + rest)
-        else:
-            found.append(line)
-    return found
 
 
 if __name__ == "__main__":

@@ -7,8 +7,9 @@ import pytest
 
 from bench.plane import Plane
 from bench.plane.errors import DescriptionError, NotReadyError
-from bench.plane.installation import Installation, Metrics, _kept
+from bench.plane.installation import Installation, _kept
 from bench.plane.ports import HOST
+from bench.plane.scrape import Metrics
 
 SCRAPE = """
 # TYPE gangwright_answers_total counter

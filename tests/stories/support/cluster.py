@@ -12,7 +12,8 @@ import yaml
 
 from bench.plane import NeverCameError, watches
 from bench.plane.client import Client, Object, where
-from bench.plane.installation import GATE, Installation, Metrics
+from bench.plane.installation import GATE, Installation
+from bench.plane.scrape import Metrics
 from scheduler.serving.probes import RENDER
 from tests.stories.support.accountant import Accountant
 from tests.stories.support.workloads import GANG, KINDS, pod
