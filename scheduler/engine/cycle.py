@@ -8,6 +8,7 @@ even if many gangs of a namespace have distinct shapes (`equivalence`, `scheduli
 
 from collections.abc import Hashable
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import Final
 
@@ -197,6 +198,7 @@ class PlanningCycle:
             if not short:
                 kept, snapshot = snapshot.free, reservation.beside(snapshot, self.head.reserved, None)
         usage = ledger.share_usage.below(gang.key.namespace)
+        snapshot = ledger.neighbors.picture(snapshot, (gang,))
         return Question(
             gang, snapshot, allowed, shape, ledger.nodes.room_version, fence, short, kept, held_for, usage
         )
@@ -226,10 +228,11 @@ class PlanningCycle:
         if units and asked.kept is not None and self.head.reserved is not None:
             units = self.candidates.staying(units, snapshot, self.head.reserved.start, now)
         in_time = front and self.policy.backfill is Backfill.RESERVE and (whole or not units)
+        widened = partial(self.candidates.widened, snapshot)
         making = WaitingForPreemption(
-            units=units,
-            leaving=self.candidates.leaving(snapshot, now) if front else (),
-            stays=self.candidates.stays(snapshot, now) if in_time else None,
+            units=widened(units),
+            leaving=widened(self.candidates.leaving(snapshot, now)) if front else (),
+            stays=widened(self.candidates.stays(snapshot, now)) if in_time else None,
             now=now,
             terms=terms,
         )

@@ -9,7 +9,8 @@ its end. Checking it again needs only amounts.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -102,7 +103,8 @@ class MoveSearch:
         seats = [(self.gang, found.seats), *((own.gang, move.seats) for move, own in there)]
         taken = [reservation.uses_of(picture, gang, Place(nodes)) for gang, nodes in seats]
         free = picture.freed(*((rows, -uses) for rows, uses in taken)).free
-        return not any(((free[rows] < 0) & (uses > 0)).any() for rows, uses in taken)
+        amounts = slice(None if picture.neighbors is None else picture.neighbors.first)
+        return not any(((free[rows, amounts] < 0) & (uses[:, amounts] > 0)).any() for rows, uses in taken)
 
 
 def search(ledger: Ledger, key: GangKey, among: Iterable[GangKey] | None = None) -> MoveSearch | Defrag:
@@ -121,6 +123,12 @@ def search(ledger: Ledger, key: GangKey, among: Iterable[GangKey] | None = None)
         return Defrag(key, told=CHANGING)
     picture = ledger.snapshot(but=record.members)
     movable = {own.unit.gang: own for own in _movable(ledger, record, gang, picture, among)}
+    picture = ledger.neighbors.picture(picture, (gang, *(own.gang for own in movable.values())))
+    widened = partial(ledger.neighbors.widened, picture)
+    movable = {
+        key: replace(own, unit=replace(own.unit, uses=widened(own.unit.uids, own.unit.uses)))
+        for key, own in movable.items()
+    }
     budgets = ledger.budgets.limits((pod for own in movable.values() for pod in own.pods), ())
     return MoveSearch(gang, pods, picture, movable, Terms(budgets))
 

@@ -19,7 +19,7 @@ from scheduler.model.departures import Departure, Drain
 from scheduler.model.effects import Effect
 from scheduler.model.events import MoveFound
 from scheduler.model.preemption_units import NODES_OWN
-from scheduler.model.workload import GangKey, PodKey, Uid
+from scheduler.model.workload import Gang, GangKey, PodKey, Uid
 from scheduler.placement import planner
 from scheduler.placement.feasibility import FeasibilityCache
 
@@ -107,7 +107,8 @@ class NodeDrain:
 
     def _alone(self, record: GangRecord, spec: Spec, going: Sequence[Member], node: str) -> "_Found | str":
         gang = migration.gang_of(self._ledger, record, spec, (), going, node)
-        decision = planner.decide(self._ledger.snapshot(), gang, self._ledger.policy, None, self._masks)
+        picture = self._ledger.neighbors.picture(self._ledger.snapshot(), (gang,))
+        decision = planner.decide(picture, gang, self._ledger.policy, None, self._masks)
         if not isinstance(decision, Place):
             return _told(decision)
         seated = sorted(
@@ -151,17 +152,23 @@ class NodeDrain:
             # waiting surplus is seated within capacity and ceiling after the move
             surplus = [m for m in surplus if m.bound]
         gang = migration.gang_of(self._ledger, record, spec, core, surplus, node)
-        picture = self._without(bound)
+        picture = self._without(bound, gang)
         decision = planner.decide(picture, gang, self._ledger.policy, None, self._masks)
         if not isinstance(decision, Place):
             return _told(decision)
         in_order = sorted(bound, key=lambda m: (m.pod.node != node, not quorum.is_surplus(m), arrival(m)))
         return _Found(dict(decision.seats), tuple(in_order), True, decision.unseated)
 
-    def _without(self, members: Sequence[Member]) -> Snapshot:
-        picture, nodes = self._ledger.snapshot(), self._ledger.nodes
-        there = [(row, m) for m in members if (row := picture.index.get(m.pod.node or "")) is not None]
-        return picture.freed(*((np.array([row]), nodes.vector(m.pod.demand)) for row, m in there))
+    def _without(self, members: Sequence[Member], gang: Gang) -> Snapshot:
+        """The snapshot for this gang, without these members."""
+        ledger = self._ledger
+        picture = ledger.neighbors.picture(ledger.snapshot(), (gang,))
+        there = [(row, m.pod) for m in members if (row := picture.index.get(m.pod.node or "")) is not None]
+        if not there:
+            return picture
+        uses = np.array([ledger.nodes.vector(pod.demand) for _, pod in there])
+        uses = ledger.neighbors.widened(picture, [pod.uid for _, pod in there], uses)
+        return picture.freed((np.array([row for row, _ in there]), uses))
 
 
 def obstacle(ledger: Ledger, record: GangRecord, going: Sequence[Member]) -> str:

@@ -73,6 +73,8 @@ class Sketch:
     other: GangKey | None = None
     wanted: Gang | None = None
     unmodeled: tuple[str, ...] = ()
+    keys: frozenset[str] | None = None
+    """The labels that selectors read, see `NeighborTable.keys`."""
     _formed: bool = field(default=False, init=False)
 
     def form(self) -> None:
@@ -83,7 +85,7 @@ class Sketch:
         record, (_, _, policy, groups) = self.record, self.stamp
         record.spec = self._spec(policy, groups)
         if isinstance(record.spec, Spec):
-            self.wanted = quorum.request(record, record.spec, policy)
+            self.wanted = quorum.request(record, record.spec, policy, self.keys)
         fields = (name for member in record.members.values() for name in member.pod.unmodeled)
         self.unmodeled = tuple(dict.fromkeys(fields))
 
@@ -112,7 +114,15 @@ def sketch(ledger: Ledger, pods: Sequence[Pod]) -> Sketch:
     # A copy of a gang that exists and has not ended. Its spec is derived again from its members.
     record = known.copy() if known is not None and known.live() else GangRecord(first, number=LAST)
     record.spec = None
-    return Sketch(pods, record, _stamp(ledger, record, pods), others[0] if others else None)
+    keys = ledger.neighbors.keys(first.namespace)
+    own = [selector.keys for pod in pods for selector in pod.neighbors.selectors]
+    return Sketch(
+        pods,
+        record,
+        _stamp(ledger, record, pods),
+        others[0] if others else None,
+        keys=(keys or frozenset()).union(*own) if own else keys,
+    )
 
 
 def trial(ledger: Ledger, asking: PlanningCycle, sketched: Sketch, now: float) -> Trial:

@@ -53,7 +53,7 @@ def size_of(gang: Gang, number: Callable[[Hashable], int]) -> Size | None:
     demand = role.demand
     names = tuple(name for name, _ in demand.requests)
     how = (gang.strategy, gang.level, gang.required, gang.priority, gang.anchors, gang.barred)
-    kind = (names, demand.where, demand.ports, how)
+    kind = (names, demand.where, demand.ports, role.neighbors, role.labels, how)
     return Size(number(kind), (len(role.quorum), *(amount for _, amount in demand.requests)))
 
 
@@ -65,7 +65,7 @@ def shrunk(gang: Gang, amounts: Amounts) -> Gang:
     names = (name for name, _ in role.demand.requests)
     demand = replace(role.demand, requests=tuple(zip(names, amounts[1:], strict=True)))
     members = tuple(Uid(str(number)) for number in range(amounts[0]))
-    return replace(gang, roles=(Role("", demand, members),))
+    return replace(gang, roles=(replace(role, name="", demand=demand, quorum=members, surplus=()),))
 
 
 def _only(gang: Gang) -> Role | None:

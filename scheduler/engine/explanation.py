@@ -69,7 +69,7 @@ def inquire(ledger: Ledger, asking: PlanningCycle, key: GangKey, now: float) -> 
     behind = asking.preemption.behind(record, gang)
     if behind is None:
         return Explanation(seat, ())
-    units = asking.candidates.units(seat.snapshot, behind, now)
+    units = asking.candidates.widened(seat.snapshot, asking.candidates.units(seat.snapshot, behind, now))
     return Explanation(seat, *asking.preemption.terms(units, gang))
 
 
@@ -100,6 +100,8 @@ def outlook(
     ]
     running_on = (_likely(ledger, stay, now) for stay in running.stays(snapshot, now))
     stays = (*running.leaving(snapshot, now), *running_on)
+    snapshot = ledger.neighbors.picture(snapshot, [own.gang for own in waiting])
+    stays = running.widened(snapshot, stays)
     limited = {
         name: usage
         for name in ledger.share_usage.shares

@@ -106,6 +106,14 @@ def decide(question: Question, policy: Policy, masks: FeasibilityCache | None = 
     return below_ceiling(question.usage, question.gang, decision)
 
 
+def without_neighbors(reserved: Reservation, snapshot: Snapshot) -> Reservation:
+    """The reservation over resources alone: other gangs have other columns of neighbors, or none."""
+    if snapshot.neighbors is None:
+        return reserved
+    first = snapshot.neighbors.first
+    return replace(reserved, left=reserved.left[:, :first], seats=reserved.seats[:, :first])
+
+
 def below_ceiling(usage: Usage | None, gang: Gang, decision: Decision) -> Decision:
     """Remove surplus seats above the namespace's ceiling. The quorum was checked before the question."""
     if usage is None or not isinstance(decision, Place):
@@ -140,5 +148,5 @@ def _make_room(
             question.snapshot, gang, stays, policy, making.now, question.allowed, masks
         )
         if reserved is not None:
-            return reserved
+            return without_neighbors(reserved, question.snapshot)
     return Wait(Reason.INSUFFICIENT_RESOURCES)

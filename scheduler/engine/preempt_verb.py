@@ -53,7 +53,9 @@ class PreemptVerb:
         if member.hold is not None or not isinstance(record.spec, Spec):
             return True
         ledger = self._ledger
-        gang = quorum.alone(record, record.spec, ledger.policy, member)
+        gang = quorum.alone(
+            record, record.spec, ledger.policy, member, ledger.neighbors.keys(record.key.namespace)
+        )
         if ledger.share_usage.over_ceiling(gang) is not None:
             return True
         queue = ledger.pending.queue()
@@ -69,13 +71,17 @@ class PreemptVerb:
         record = registry.gangs[registry.gang_of[member.pod.uid]]
         if not isinstance(record.spec, Spec):
             return frozenset()
-        gang = quorum.alone(record, record.spec, self._ledger.policy, member)
-        picture = self._ledger.snapshot(but=record.members)
-        leaving = [
-            (np.array([picture.index[node]]), self._ledger.nodes.used_by(node, own.uids))
-            for node, own in offers.items()
-            if node in picture.index
-        ]
+        keys = self._ledger.neighbors.keys(record.key.namespace)
+        gang = quorum.alone(record, record.spec, self._ledger.policy, member, keys)
+        neighbors = self._ledger.neighbors
+        picture = neighbors.picture(self._ledger.snapshot(but=record.members), (gang,))
+        leaving = []
+        for node, own in offers.items():
+            if node in picture.index and own.uids:
+                uids = tuple(own.uids)
+                uses = np.array([self._ledger.nodes.used_by(node, (uid,)) for uid in uids])
+                rows = np.full(len(uids), picture.index[node])
+                leaving.append((rows, neighbors.widened(picture, uids, uses)))
         then, offered = picture.freed(*leaving), picture.named(offers)
         fits, _ = planner.rank(then, gang, self._ledger.policy, offered, self._masks)
         return frozenset(picture.names[row] for row in np.flatnonzero(fits))

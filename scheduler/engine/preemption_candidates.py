@@ -6,7 +6,7 @@ Never here: a choice among them.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from scheduler.model.cluster import Matrix, Snapshot
 from scheduler.model.decision import Reason
 from scheduler.model.preemption_units import By, Kind, Unit
 from scheduler.model.queueing import Estimate, Stay
-from scheduler.model.workload import GangKey, GiveWay, Pod, gang_of_one
+from scheduler.model.workload import GangKey, GiveWay, Pod, Uid, gang_of_one
 from scheduler.placement.reservation import at_the_latest, expected_ends
 
 SOON: Final = 30.0
@@ -29,6 +29,8 @@ SEATED: Final = QUORUM_BOUND | {State.HELD}
 
 SPARE: Final = 64
 """Views kept beyond the number of gangs. Then views of deleted gangs are dropped, because each holds all its pods."""
+
+Own = TypeVar("Own", Stay, Unit)
 
 MayTake = Callable[[GangRecord | None, Pod], By | None]
 """The rule by which a pod may be preempted for a gang; None: no rule. The record is its gang's, if it is managed."""
@@ -84,6 +86,13 @@ class PreemptionCandidates:
         self._ledger = ledger
         self._views: dict[GangKey, Views] = {}
 
+    def widened(self, snapshot: Snapshot, found: tuple[Own, ...]) -> tuple[Own, ...]:
+        """These stays or units with the snapshot's columns of neighbors."""
+        if snapshot.neighbors is None:
+            return found
+        widened = self._ledger.neighbors.widened
+        return tuple(replace(own, uses=widened(snapshot, own.uids, own.uses)) for own in found)
+
     def _of(self, record: GangRecord) -> Views:
         made_for = (record.number, record.pulse, self._ledger.nodes.version)
         views = self._views.get(record.key)
@@ -112,7 +121,9 @@ class PreemptionCandidates:
             pods = [m.pod for m in record.live() if _seated(m)] if _ends_by_itself(record) else []
             footing = self._footing(snapshot, pods)
             if footing is not None:
-                views.stay = Stay(record.key, *footing, Estimate(now, now, now), record.key.namespace)
+                rows, uses, uids = footing
+                end = Estimate(now, now, now)
+                views.stay = Stay(record.key, rows, uses, end, record.key.namespace, uids=uids)
         if views.stay is None:
             return None
         since = record.observed.since
@@ -132,21 +143,25 @@ class PreemptionCandidates:
         return tuple(
             Stay(
                 gang_of_one(pod.key.namespace, pod.uid),
-                *footing,
+                *footing[:2],
                 soon,
                 pod.key.namespace if pod.uid in ours else "",
+                uids=footing[2],
             )
             for pod, footing in footings
             if footing
         )
 
-    def _footing(self, snapshot: Snapshot, pods: Iterable[Pod]) -> tuple[NDArray[np.int64], Matrix] | None:
+    def _footing(
+        self, snapshot: Snapshot, pods: Iterable[Pod]
+    ) -> tuple[NDArray[np.int64], Matrix, tuple[Uid, ...]] | None:
         nodes = self._ledger.nodes
         places = [(snapshot.index.get(nodes.place(pod.uid) or ""), pod) for pod in pods]
-        found = [(row, nodes.vector(pod.demand)) for row, pod in places if row is not None]
+        found = [(row, nodes.vector(pod.demand), pod.uid) for row, pod in places if row is not None]
         if not found:
             return None
-        return np.array([row for row, _ in found], dtype=np.int64), np.array([uses for _, uses in found])
+        rows, uses, uids = zip(*found, strict=True)
+        return np.array(rows, dtype=np.int64), np.array(uses), uids
 
     def units(self, snapshot: Snapshot, may_take: MayTake, now: float) -> tuple[Unit, ...]:
         """The units that may be preempted, each with the work that would be lost."""
@@ -204,7 +219,7 @@ class PreemptionCandidates:
     def _group(self, snapshot: Snapshot, kind: Kind, pods: Sequence[Pod], way: GiveWay) -> Iterator[Group]:
         footing = self._footing(snapshot, pods)
         if footing is not None and len(footing[0]) == len(pods):
-            yield Group(kind, tuple(pods), *footing, way)
+            yield Group(kind, tuple(pods), *footing[:2], way)
 
 
 def _right(may_take: MayTake, record: GangRecord, pods: Sequence[Pod]) -> By | None:

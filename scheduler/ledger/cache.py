@@ -15,6 +15,7 @@ from scheduler.ledger.gang_history import GangHistory
 from scheduler.ledger.leases import Migrations
 from scheduler.ledger.member_conditions import MemberConditions
 from scheduler.ledger.namespace_usage import Quotas, ShareUsage
+from scheduler.ledger.neighbor_table import NeighborTable
 from scheduler.ledger.node_table import NodeTable
 from scheduler.ledger.pending_queue import ByArrival, PendingQueue, Turns
 from scheduler.ledger.preemption_history import PreemptionCycles, SparedOwners
@@ -36,6 +37,7 @@ class Cache:
     def __init__(self, policy: Policy, turns: "Callable[[Cache], Turns] | None" = None) -> None:
         self.policy = policy
         self.nodes = NodeTable(policy.levels)
+        self.neighbors = NeighborTable(self._placed)
         self.registry = Registry()
         self._gang_counts = GangCounts()
         self._uncounted: set[GangKey] = set()
@@ -162,13 +164,38 @@ class Cache:
 
     def unknown(self, uid: Uid) -> None:
         """Remove everything that this pod uses."""
-        self.nodes.take(uid)
+        self.take_pod(uid)
         self.share_usage.take(uid)
         self.deleted.pop(uid, None)
         self._holding.pop(uid, None)
         if self._nominated.pop(uid, None) is not None:
             self.nodes.generation += 1
             self.nodes.grew()
+
+    # ── places ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def put_pod(self, pod: Pod, node: str) -> None:
+        """This pod uses resources on this node, and counts there for other pods' rules."""
+        self.nodes.put(pod.uid, node, pod.demand)
+        if self.neighbors.put(pod, node):
+            self.nodes.grew()
+
+    def take_pod(self, uid: Uid) -> None:
+        """This pod no longer uses resources, and counts nowhere."""
+        self.nodes.take(uid)
+        self.neighbors.take(uid)
+
+    def _placed(self) -> Iterator[tuple[Pod, str]]:
+        for uid, node, _ in self.nodes.places():
+            pod = self.registry.pod(uid)
+            if pod is not None:
+                yield pod, node
+
+    def selectors_noted(self, pod: Pod) -> None:
+        """Selectors of this pod may read labels that requests left out so far: those are made again."""
+        if pod.neighbors and self.neighbors.knows(pod.neighbors):
+            for record in self.pending.queue():
+                self.mark(record.key)
 
     # ── seats ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -182,7 +209,7 @@ class Cache:
 
     def occupy(self, pod: Pod, node: str) -> None:
         """A managed pod uses resources here, bound or with a held seat."""
-        self.nodes.put(pod.uid, node, pod.demand)
+        self.put_pod(pod, node)
         self.share_usage.put(pod.uid, pod.key.namespace, pod.demand)
 
     def release(self, member: Member) -> None:
@@ -190,7 +217,7 @@ class Cache:
         member.hold = None
         self._holding.pop(member.pod.uid, None)
         if not member.bound:
-            self.nodes.take(member.pod.uid)
+            self.take_pod(member.pod.uid)
             self.share_usage.take(member.pod.uid)
 
     @property

@@ -11,8 +11,9 @@ from itertools import chain, islice
 from typing import Final
 
 from scheduler.model.demand import Operator, Requirement
+from scheduler.model.neighbors import read_labels
 from scheduler.model.preemption_units import Limit
-from scheduler.model.workload import Budget, Phase, Pod, Uid, read_labels
+from scheduler.model.workload import Budget, Phase, Pod, Uid
 
 EVERY: Final = 5.0
 """Seconds between two retries because of budgets. A rolling update changes them all the time, and each retry costs a

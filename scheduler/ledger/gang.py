@@ -20,7 +20,7 @@ from scheduler.ledger.messages import Failure, Mishap, Notice, Overlooked
 from scheduler.ledger.verdict import Verdict
 from scheduler.model.cluster import Mask
 from scheduler.model.decision import Reason, Refuse, is_in_vain
-from scheduler.model.effects import Effect
+from scheduler.model.effects import Effect, Ungate
 from scheduler.model.preemption_units import Unit
 from scheduler.model.workload import Gang, GangKey, GiveWay, Owner, Pin, Pod, PodKey, Uid, Wish
 
@@ -194,6 +194,10 @@ class Plan:
     name: str
     seats: dict[Uid, str]
     step: Step = Step.PERSIST
+    in_turn: list[Ungate] = field(default_factory=list)
+    """The members to ungate one after the other, in an order that kube-scheduler accepts."""
+    turn: Uid | None = None
+    """The last one of them, which must be bound before the next."""
     outstanding: dict[Effect, float] = field(default_factory=dict)
     """Effects without an outcome, with the time of their retry."""
     writer: Uid | None = None

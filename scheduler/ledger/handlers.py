@@ -103,6 +103,14 @@ def _short_of_members_told(cache: Cache, namespace: str) -> None:
         cache.mark_told(key)
 
 
+def namespace_seen(cache: Cache, event: ev.NamespaceSeen, _now: float) -> None:
+    """A namespace has other labels: selectors may select other pods."""
+    if cache.neighbors.namespace_seen(event.name, event.labels):
+        cache.nodes.grew()
+        for record in cache.pending.queue():
+            cache.mark(record.key)
+
+
 def owner_seen(cache: Cache, event: ev.OwnerSeen, now: float) -> None:
     """An owner was added or updated."""
     cache.jobs_to_resume.seen(event.traits, now)

@@ -47,6 +47,7 @@ class Ledger(Cache):
             ev.QuotaGone: partial(handlers.quota_gone, self),
             ev.BudgetSeen: partial(handlers.budget_seen, self),
             ev.BudgetGone: partial(handlers.budget_gone, self),
+            ev.NamespaceSeen: partial(handlers.namespace_seen, self),
             ev.Asked: partial(handlers.asked, self),
             ev.Scored: partial(handlers.scored, self),
             ev.Decided: partial(handlers.decided, self),

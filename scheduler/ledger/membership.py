@@ -116,8 +116,9 @@ _TOOK: Final = "pods of that controller are not evicted again for 1 hour"
 
 def seen(cache: Cache, pod: Pod, now: float) -> None:
     """Add or update a pod."""
+    cache.selectors_noted(pod)
     if pod.node is not None and not pod.phase.ended:
-        cache.nodes.put(pod.uid, pod.node, pod.demand)
+        cache.put_pod(pod, pod.node)
     if pod.scheduler not in cache.policy.scheduler_names or pod.native_group:
         _stranger_seen(cache, pod, now)
         return
@@ -178,7 +179,7 @@ def _stranger_seen(cache: Cache, pod: Pod, now: float) -> None:
         return
     before, cache.registry.foreign_pods[pod.uid] = cache.registry.foreign_pods.get(pod.uid), pod
     if pod.node is None:
-        cache.nodes.take(pod.uid)
+        cache.take_pod(pod.uid)
     elif before is None or before.node is None:
         cache.note_victim(pod.priority)
         _took_room(cache, pod, now)

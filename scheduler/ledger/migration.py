@@ -23,7 +23,6 @@ from scheduler.ledger.leases import Lease, Migration
 from scheduler.ledger.registry import lineage
 from scheduler.model import events as ev
 from scheduler.model.decision import TEXT, Reason, Wait
-from scheduler.model.demand import Demand
 from scheduler.model.durations import doubled
 from scheduler.model.effects import Announce, Effect
 from scheduler.model.workload import Gang, GangKey, Owner, Phase, Role, Uid
@@ -100,11 +99,12 @@ def gang_of(
 
     Members that stay are anchors.
     """
-    roles: dict[tuple[str, Demand], tuple[list[Uid], list[Uid]]] = {}
+    keys = cache.neighbors.keys(record.key.namespace)
+    roles: dict[tuple[str, quorum.Likeness], tuple[list[Uid], list[Uid]]] = {}
     moving: set[Uid] = set()
     for which, members in enumerate((core, surplus)):
         for member in members:
-            role = (quorum.role_of(member, spec), member.pod.demand)
+            role = (quorum.role_of(member, spec), quorum.Likeness.of(member.pod, keys))
             roles.setdefault(role, ([], []))[which].append(member.pod.uid)
             moving.add(member.pod.uid)
     anchors = tuple(
@@ -114,7 +114,7 @@ def gang_of(
         record,
         spec,
         cache.policy,
-        tuple(Role(name, demand, tuple(own), tuple(more)) for (name, demand), (own, more) in roles.items()),
+        tuple(alike.role(name, own, more) for (name, alike), (own, more) in roles.items()),
         anchors,
     )
     return replace(asked, barred=asked.barred | {without} if without else asked.barred)
@@ -235,7 +235,7 @@ def request(cache: Cache, record: GangRecord, now: float) -> Gang | None:
     spec = record.spec
     if not isinstance(spec, Spec) or not cache.is_idle(record, now):
         return None
-    wanted = quorum.request(record, spec, cache.policy)
+    wanted = quorum.request(record, spec, cache.policy, cache.neighbors.keys(record.key.namespace))
     kept = wanted is not None and match(cache, record, wanted)
     return None if kept else wanted
 
@@ -273,7 +273,8 @@ def arrive(cache: Cache, record: GangRecord, now: float) -> list[Effect]:
     """New members take the seats reserved for them, as soon as the previous pods have left."""
     if not cache.migrations.of(record) or not isinstance(record.spec, Spec) or not cache.is_idle(record, now):
         return []
-    gang = quorum.request(record, record.spec, cache.policy)
+    keys = cache.neighbors.keys(record.key.namespace)
+    gang = quorum.request(record, record.spec, cache.policy, keys)
     found = match(cache, record, gang) if gang is not None else None
     if not found or any(_may_not_be(record, move) for move, _ in found.values()):
         return []
@@ -368,7 +369,8 @@ def _suits_none(cache: Cache, record: GangRecord, now: float) -> bool:
     """All missing members exist, but not each of them has a lease: the planner finds capacity for all."""
     if not isinstance(record.spec, Spec) or not cache.is_idle(record, now):
         return False
-    gang = quorum.request(record, record.spec, cache.policy)
+    keys = cache.neighbors.keys(record.key.namespace)
+    gang = quorum.request(record, record.spec, cache.policy, keys)
     return gang is not None and match(cache, record, gang) is None
 
 

@@ -33,8 +33,11 @@ def is_hard(record: GangRecord, member: Member, owners: Mapping[str, OwnerTraits
     """The member is pinned by node affinity rather than nominated.
 
     Only deleting the pod undoes a pin. So a pod that no owner would recreate is never pinned, whatever was requested.
+    Nor is a pod with a spread constraint that kube-scheduler would find violated on a single node.
     """
     if member.pod.maker is None or record.pinning.soft or member.unpinnable:
+        return False
+    if not member.pod.neighbors.pinnable:
         return False
     wish = record.pin_wish(policy.pin)
     if wish is not Pin.AUTO:
@@ -87,15 +90,39 @@ def advance(
     plan = record.plan
     effects: list[Effect] = []
     while plan is not None and plan.step is not Step.DONE and not plan.outstanding:
-        plan.step = Step(plan.step + 1)
+        if not plan.in_turn:
+            plan.step = Step(plan.step + 1)
         if plan.step is Step.NOMINATE:
             effects += _send(plan, _nominations(record, plan, owners, policy), now, policy)
         elif plan.step is Step.UNGATE:
-            ungatings = _ungatings(record, plan, owners, policy)
+            ungatings = [own for own in plan.in_turn if own.uid in record.members]
+            ungatings = ungatings or _ungatings(record, plan, owners, policy)
+            plan.in_turn = []
+            before = record.members.get(plan.turn) if plan.turn is not None else None
+            if _has_order(record, plan, owners, policy):
+                if ungatings and before is not None and before.live and not before.bound:
+                    plan.in_turn = ungatings
+                    break
+                ungatings, plan.in_turn = ungatings[:1], ungatings[1:]
+                plan.turn = ungatings[0].uid if ungatings else None
+                effects += _send(plan, (_nomination(own) for own in ungatings if not own.pin), now, policy)
             for effect in ungatings:
                 record.members[effect.uid].pinning = effect.node if effect.pin else None
             effects += _send(plan, ungatings, now, policy)
     return effects
+
+
+def _has_order(record: GangRecord, plan: Plan, owners: Mapping[str, OwnerTraits], policy: Policy) -> bool:
+    """kube-scheduler accepts each of these members only after the ones before it, so each is bound before the next.
+
+    A nomination counts like a bound pod on its node, so it must not come before its turn either.
+    """
+    members = [own for uid in plan.seats if (own := record.members.get(uid)) and own.pod.neighbors]
+    return any(own.pod.neighbors.has_order(pinned=is_hard(record, own, owners, policy)) for own in members)
+
+
+def _nomination(own: Ungate) -> Nominate:
+    return Nominate(own.gang, own.uid, own.key, own.plan, own.node)
 
 
 def is_reversible(record: GangRecord, plan: Plan) -> bool:
@@ -198,12 +225,16 @@ def _present(record: GangRecord, plan: Plan) -> list[tuple[Uid, str, Member]]:
     rows = [(uid, node, record.members.get(uid)) for uid, node in plan.seats.items()]
     live = [(uid, node, member) for uid, node, member in rows if member is not None and member.live]
     seated = [row for row in live if row[2].hold is not None and row[2].hold.node == row[1]]
+    if any(member.pod.neighbors for _, _, member in seated):
+        return seated  # in the order of the decision
     return sorted(seated, key=lambda row: arrival(row[2]))
 
 
 def _nominations(
     record: GangRecord, plan: Plan, owners: Mapping[str, OwnerTraits], policy: Policy
 ) -> list[Effect]:
+    if _has_order(record, plan, owners, policy):
+        return []  # each gets its nomination in its turn
     return [
         Nominate(record.key, uid, member.pod.key, plan.name, node)
         for uid, node, member in _present(record, plan)

@@ -5,16 +5,19 @@ Completions of a gang's Jobs count too, even if the succeeded pods are deleted.
 
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping
+from typing import NamedTuple, Self
 
 from scheduler.ledger.gang import GangRecord, Member, Spec, Step, arrival
 from scheduler.ledger.phase import Facts
 from scheduler.model.decision import Refuse
 from scheduler.model.demand import Demand
+from scheduler.model.neighbors import Neighbors, PodLabels
 from scheduler.model.policy import Policy
 from scheduler.model.workload import (
     Gang,
     OwnerTraits,
     Phase,
+    Pod,
     Role,
     Uid,
 )
@@ -165,8 +168,27 @@ def facts(record: GangRecord, spec: Spec | None) -> Facts:
     )
 
 
-def request(record: GangRecord, spec: Spec, policy: Policy) -> Gang | None:
+class Likeness(NamedTuple):
+    """What interchangeable members have in common."""
+
+    demand: Demand
+    neighbors: Neighbors
+    labels: PodLabels | None
+
+    @classmethod
+    def of(cls, pod: Pod, keys: frozenset[str] | None) -> Self:
+        """keys: the labels that selectors read; None: none."""
+        seen = None if keys is None else PodLabels.of(pod.key.namespace, pod.labels, keys)
+        return cls(pod.demand, pod.neighbors, seen)
+
+    def role(self, name: str, core: Iterable[Uid], surplus: Iterable[Uid]) -> Role:
+        return Role(name, self.demand, tuple(core), tuple(surplus), self.neighbors, self.labels)
+
+
+def request(record: GangRecord, spec: Spec, policy: Policy, keys: frozenset[str] | None) -> Gang | None:
     """The current request to the planner: the missing quorum as a whole, the rest one by one. None: nothing.
+
+    keys: see `NeighborTable.keys`.
 
     Members that can't be planned (other gates, no Filter call) count as missing. While the quorum misses them, none is
     placed.
@@ -177,30 +199,28 @@ def request(record: GangRecord, spec: Spec, policy: Policy) -> Gang | None:
     missing = lacking(record, spec)
     quorum: dict[tuple[str, int], list[Uid]] = {}
     surplus: dict[tuple[str, int], list[Uid]] = {}
-    numbers: dict[Demand, int] = {}
+    numbers: dict[Likeness, int] = {}
     for member in waiting:
-        number = numbers.setdefault(member.pod.demand, len(numbers))
+        number = numbers.setdefault(Likeness.of(member.pod, keys), len(numbers))
         into = quorum if missing.take(member) else surplus
         into.setdefault((role_of(member, spec), number), []).append(member.pod.uid)
     if missing.left or not (quorum or surplus):
         return None
-    demands = list(numbers)
+    alike = list(numbers)
     roles = tuple(
-        Role(
-            role,
-            demands[number],
-            tuple(quorum.get((role, number), ())),
-            tuple(surplus.get((role, number), ())),
-        )
+        alike[number].role(role, quorum.get((role, number), ()), surplus.get((role, number), ()))
         for role, number in sorted({*quorum, *surplus})
     )
     seats = (m.pod.node or (m.hold.node if m.hold is not None else None) for m in record.live())
     return asked(record, spec, policy, roles, tuple(sorted(filter(None, seats))))
 
 
-def alone(record: GangRecord, spec: Spec, policy: Policy, member: Member) -> Gang:
+def alone(
+    record: GangRecord, spec: Spec, policy: Policy, member: Member, keys: frozenset[str] | None
+) -> Gang:
     """The request for this member of a gang of one, whatever blocks it now."""
-    return asked(record, spec, policy, (Role("", member.pod.demand, (member.pod.uid,)),), ())
+    role = Likeness.of(member.pod, keys).role("", (member.pod.uid,), ())
+    return asked(record, spec, policy, (role,), ())
 
 
 def asked(

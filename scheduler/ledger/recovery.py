@@ -227,7 +227,8 @@ def _may_take(cache: Cache, record: GangRecord, staying: list[Pod]) -> bool:
     A Job to suspend that is not suspended yet had no request, so the plan is made from scratch.
     """
     spec = gang_spec.spec(record, cache.groups, cache.policy)
-    gang = quorum.request(record, spec, cache.policy) if isinstance(spec, Spec) else None
+    keys = cache.neighbors.keys(record.key.namespace)
+    gang = quorum.request(record, spec, cache.policy, keys) if isinstance(spec, Spec) else None
     if gang is None or not cache.policy.preemption or not quorum.may_preempt(record, gang):
         return False
     leaving = {pod.uid for pod in staying if _leaves(cache, pod)}

@@ -14,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.model.demand import HostPort, Taint
+from scheduler.model.neighbors import NeighborColumns
 from scheduler.model.resources import Amounts, ResourceAxis, Vector
+from scheduler.model.workload import Role
 
 NOWHERE: Final = -1
 """The domain number of a node without the level's label."""
@@ -164,6 +166,7 @@ class Snapshot:
     taints: every distinct taint, with the nodes that have it.
     ports: every host port in use, with the nodes that use it.
     nodes_version: changes with anything except `free`, `ports` and `nominations`, so masks may be cached by it.
+    neighbors: the columns of `free` and `capacity` that count pods. None: no column does.
     """
 
     generation: int
@@ -179,6 +182,7 @@ class Snapshot:
     taints: tuple[tuple[Taint, Mask], ...] = ()
     ports: tuple[tuple[HostPort, Mask], ...] = ()
     nominations: tuple[Nomination, ...] = ()
+    neighbors: NeighborColumns | None = None
 
     def freed(self, *leaving: tuple[NDArray[np.int64], Matrix]) -> "Snapshot":
         """This snapshot after these pods left.  leaving: rows, int64[k], which may repeat, and uses, float64[k, r]."""
@@ -187,6 +191,19 @@ class Snapshot:
             np.add.at(free, rows, uses)
         free.flags.writeable = False
         return replace(self, free=free)
+
+    def vector(self, role: Role) -> Vector:
+        """float64[r]: what one member of this role uses, and where it counts as a neighbor.
+
+        Raises KeyError for a resource that no node has.
+        """
+        row, known = self.axis.vector(role.demand.requests), self.neighbors
+        if known is not None:
+            carried = role.neighbors.anti_affinity
+            row[known.first :] = [
+                what.counts(role.labels, carried, known.namespaces) for what in known.counted
+            ]
+        return row
 
     def named(self, names: Iterable[str]) -> Mask:
         """bool[n]: the nodes with these names. Unknown names are ignored."""

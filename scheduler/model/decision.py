@@ -115,12 +115,15 @@ class Shortfall:
     domain: str
     best: int
     blocked: Mapping[str, int]
+    rules: tuple[str, ...] = ()
+    """What the members require of each other, for example "at most one member per host by anti-affinity"."""
 
     def __str__(self) -> str:
         where = f"; the best {self.level}, {self.domain}, fits" if self.domain else "; the cluster fits"
         obstacles = blocked_nodes(self.blocked)
         text = f"needs {self.needed} × {self.demand}{where} {self.best}"
-        return f"{text} ({obstacles})" if obstacles else text
+        why = "; ".join(filter(None, (*self.rules, obstacles)))
+        return f"{text} ({why})" if why else text
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,6 +139,9 @@ _EXCLUDED_BY: Final = {
     "excluded": "were excluded after failed placements",
     "resources": "had insufficient resources",
     "ports": "didn't have free ports",
+    "anti-affinity": "didn't match pod anti-affinity rules",
+    "pod-affinity": "didn't match pod affinity rules",
+    "spread": "didn't match pod topology spread constraints",
     "level": "were outside the required domain",
     "candidates": "were excluded by kube-scheduler",
 }

@@ -78,6 +78,14 @@ class BudgetGone:
 
 
 @dataclass(frozen=True, slots=True)
+class NamespaceSeen:
+    """labels: None if the namespace was deleted."""
+
+    name: str
+    labels: Mapping[str, str] | None
+
+
+@dataclass(frozen=True, slots=True)
 class Asked:
     """kube-scheduler called Filter for a pod without Gangwright's gate. `allowed` is its list as a mask of the
     snapshot's nodes.
@@ -202,6 +210,7 @@ Event: TypeAlias = (
     | QuotaGone
     | BudgetSeen
     | BudgetGone
+    | NamespaceSeen
     | Asked
     | Scored
     | Decided

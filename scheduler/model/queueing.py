@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from scheduler.model.cluster import Matrix
 from scheduler.model.resources import Amounts
-from scheduler.model.workload import Gang, GangKey
+from scheduler.model.workload import Gang, GangKey, Uid
 
 TINY: Final = 1e-9
 """Seconds. Shorter spans have no usable logarithm."""
@@ -116,7 +116,7 @@ class Stay:
     rows: int64[k], the node of each pod as a row of the snapshot.  uses: float64[k, r], what each uses there.
     ends: when it ends.  likely: the same for a forecast, which has no effect on decisions; None: `ends`.
     namespace: whose use includes it; "": none, because it belongs to another scheduler.
-    latest: when its max-runtime ends it; infinity without one.
+    latest: when its max-runtime ends it; infinity without one.  uids: the pod of each row.
     """
 
     key: GangKey
@@ -126,6 +126,7 @@ class Stay:
     namespace: str = ""
     likely: Estimate | None = None
     latest: float = float("inf")
+    uids: tuple[Uid, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

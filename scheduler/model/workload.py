@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import NamedTuple, NewType
 
 from scheduler.model.demand import AnyOf, Demand, Requirement
+from scheduler.model.neighbors import NO_NEIGHBORS, Neighbors, PodLabels
 from scheduler.model.resources import Amounts
 
 Uid = NewType("Uid", str)
@@ -245,6 +246,8 @@ class Pod:
     owner: Owner | None = None
     unmodeled: tuple[str, ...] = ()
     """Fields of its spec that limit nodes and that the planner does not model."""
+    neighbors: Neighbors = NO_NEIGHBORS
+    """What it requires of the pods around it."""
     pending: Pending | None = None
     complaints: tuple[Complaint, ...] = ()
     bound_at: float | None = None
@@ -270,16 +273,6 @@ class Pod:
     def maker(self) -> Owner | None:
         """The owner that recreates this pod after an eviction. None also where Gangwright never evicts."""
         return None if self.key.off_limits else self.owner
-
-
-def labels_text(labels: Mapping[str, str]) -> str:
-    """Labels as one text, equal for equal labels. Neither `=` nor `,` can occur in a label."""
-    return ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
-
-
-def read_labels(text: str) -> dict[str, str]:
-    """The inverse of `labels_text`."""
-    return {key: value for key, _, value in (own.partition("=") for own in text.split(",") if own)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,15 +353,18 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """Interchangeable members of a gang: one role name, one demand.
+    """Interchangeable members of a gang: one role name, one demand, the same neighbors.
 
     The `quorum` of all roles is placed together. `surplus` is placed one by one where capacity is left.
+    labels: the labels of the members that any pod's selector reads. None: no selector reads any of them.
     """
 
     name: str
     demand: Demand
     quorum: tuple[Uid, ...] = ()
     surplus: tuple[Uid, ...] = ()
+    neighbors: Neighbors = NO_NEIGHBORS
+    labels: PodLabels | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -396,5 +392,8 @@ class Gang:
     @property
     def shape(self) -> Hashable:
         """Everything that decides its seats on free nodes. Gangs of one shape get the same seats, or none."""
-        roles = tuple((role.demand, len(role.quorum), len(role.surplus)) for role in self.roles)
+        roles = tuple(
+            (role.demand, role.neighbors, role.labels, len(role.quorum), len(role.surplus))
+            for role in self.roles
+        )
         return roles, self.strategy, self.level, self.required, self.anchors, self.barred

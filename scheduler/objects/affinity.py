@@ -1,4 +1,4 @@
-"""Node selectors of the API as terms of the model, and back.
+"""Label selectors, and node selectors as terms of the model and back.
 
 Never here: whether a node matches (`placement`).
 """
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from scheduler.model.demand import AnyOf, Operator, Requirement, Term
-from scheduler.objects import api
+from scheduler.objects.api_affinity import LabelSelector, NodeSelector, SelectorRequirement, SelectorTerm
 
 NODE_NAME: Final = "metadata.name"
 """The only node field that terms may use."""
@@ -16,22 +16,37 @@ NOWHERE: Final = (Term(),)
 """A term without conditions matches no node."""
 
 _OPERATORS: Final = {operator.value: operator for operator in Operator}
+_OF_LABELS: Final = {
+    own.value: own for own in (Operator.IN, Operator.NOT_IN, Operator.EXISTS, Operator.DOES_NOT_EXIST)
+}
 
 
-def terms(selector: api.NodeSelector | None) -> AnyOf:
+def label_requirements(selector: LabelSelector | None) -> tuple[Requirement, ...] | None:
+    """The requirements of a label selector. None: it selects nothing, because it is missing or invalid."""
+    if selector is None:
+        return None
+    equal = sorted((selector.match_labels or {}).items())
+    read = [(own, _OF_LABELS.get(own.operator)) for own in selector.match_expressions or ()]
+    others = [Requirement(own.key, how, tuple(own.values or ())) for own, how in read if how is not None]
+    if len(others) < len(read):
+        return None
+    return (*(Requirement(key, Operator.IN, (value,)) for key, value in equal), *others)
+
+
+def terms(selector: NodeSelector | None) -> AnyOf:
     """The terms of a node selector. No selector gives no terms. A selector without terms matches nothing."""
     if selector is None:
         return ()
     return tuple(_term(term) for term in selector.node_selector_terms or ()) or NOWHERE
 
 
-def _term(term: api.SelectorTerm) -> Term:
+def _term(term: SelectorTerm) -> Term:
     labels, fields = _requirements(term.match_expressions), _requirements(term.match_fields)
     # In kube-scheduler, an invalid term matches nothing.
     return Term() if labels is None or fields is None else Term(labels, fields)
 
 
-def _requirements(said: Sequence[api.SelectorRequirement] | None) -> tuple[Requirement, ...] | None:
+def _requirements(said: Sequence[SelectorRequirement] | None) -> tuple[Requirement, ...] | None:
     if any(own.operator not in _OPERATORS for own in said or ()):
         return None
     return tuple(

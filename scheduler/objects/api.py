@@ -7,24 +7,29 @@ definitions may hold any value, so their `spec` is read by hand (`groups`).
 
 from typing import Any, TypeAlias
 
-from msgspec import Struct, field
+from msgspec import field
+
+from scheduler.objects.api_affinity import (
+    Affinity,
+    LabelSelector,
+    NodeSelector,
+    Part,
+    SpreadConstraint,
+    Texts,
+    Toleration,
+)
 
 Quantity: TypeAlias = str | int | float
 """The API server writes text. Files written by hand may also hold numbers."""
 
 Amounts: TypeAlias = dict[str, Quantity] | None
-Texts: TypeAlias = dict[str, str] | None
 
 
-class _Part(Struct, rename="camel", gc=False):
-    """A part of an object. Trees cannot hold cycles, so garbage collection need not look at them."""
-
-
-class Present(_Part):
+class Present(Part):
     """A field that only matters by its presence."""
 
 
-class OwnerReference(_Part):
+class OwnerReference(Part):
     kind: str = ""
     name: str = ""
     uid: str = ""
@@ -32,7 +37,7 @@ class OwnerReference(_Part):
     controller: bool | None = None
 
 
-class Meta(_Part):
+class Meta(Part):
     name: str = ""
     namespace: str = ""
     uid: str = ""
@@ -43,82 +48,40 @@ class Meta(_Part):
     owner_references: list[OwnerReference] | None = None
 
 
-class _Object(_Part):
+class _Object(Part):
     metadata: Meta
 
 
 # Pod
 
 
-class ResourceRequirements(_Part):
+class ResourceRequirements(Part):
     requests: Amounts = None
     limits: Amounts = None
 
 
-class ContainerPort(_Part):
+class ContainerPort(Part):
     host_port: int = 0
     host_ip: str = field(default="", name="hostIP")
     protocol: str = "TCP"
 
 
-class Container(_Part):
+class Container(Part):
     name: str = ""
     resources: ResourceRequirements | None = None
     ports: list[ContainerPort] | None = None
     restart_policy: str | None = None
 
 
-class SelectorRequirement(_Part):
-    key: str = ""
-    operator: str = ""
-    values: list[str] | None = None
-
-
-class SelectorTerm(_Part):
-    match_expressions: list[SelectorRequirement] | None = None
-    match_fields: list[SelectorRequirement] | None = None
-
-
-class NodeSelector(_Part):
-    node_selector_terms: list[SelectorTerm] | None = None
-
-
-class NodeAffinity(_Part):
-    required: NodeSelector | None = field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
-
-
-class PodAffinity(_Part):
-    required: list[Present] | None = field(
-        default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
-    )
-
-
-class Affinity(_Part):
-    node_affinity: NodeAffinity | None = None
-    pod_affinity: PodAffinity | None = None
-    pod_anti_affinity: PodAffinity | None = None
-
-
-class Toleration(_Part):
-    key: str = ""
-    operator: str = "Equal"
-    value: str = ""
-    effect: str = ""
-
-
-class Gate(_Part):
+class Gate(Part):
     name: str = ""
 
 
-class SpreadConstraint(_Part):
-    when_unsatisfiable: str = ""
-
-
-class ClaimSource(_Part):
+class ClaimSource(Part):
     claim_name: str = ""
 
 
-class Volume(_Part):
+class Volume(Part):
     name: str = ""
     persistent_volume_claim: ClaimSource | None = None
     ephemeral: Present | None = None
@@ -128,7 +91,7 @@ class Volume(_Part):
     rbd: Present | None = None
 
 
-class PodSpec(_Part):
+class PodSpec(Part):
     containers: list[Container] | None = None
     init_containers: list[Container] | None = None
     overhead: Amounts = None
@@ -147,7 +110,7 @@ class PodSpec(_Part):
     volumes: list[Volume] | None = None
 
 
-class Condition(_Part):
+class Condition(Part):
     type: str = ""
     status: str = ""
     reason: str | None = None
@@ -155,25 +118,25 @@ class Condition(_Part):
     last_transition_time: str | None = None
 
 
-class WaitingState(_Part):
+class WaitingState(Part):
     reason: str = ""
     message: str = ""
 
 
-class TerminatedState(_Part):
+class TerminatedState(Part):
     exit_code: int = 0
     reason: str = ""
     message: str = ""
     started_at: str | None = None
 
 
-class ContainerState(_Part):
+class ContainerState(Part):
     waiting: WaitingState | None = None
     running: Present | None = None
     terminated: TerminatedState | None = None
 
 
-class ContainerStatus(_Part):
+class ContainerStatus(Part):
     name: str = ""
     state: ContainerState | None = None
     restart_count: int = 0
@@ -181,7 +144,7 @@ class ContainerStatus(_Part):
     resources: ResourceRequirements | None = None
 
 
-class PodStatus(_Part):
+class PodStatus(Part):
     phase: str = ""
     reason: str = ""
     message: str = ""
@@ -201,18 +164,18 @@ class Pod(_Object):
 # Node
 
 
-class Taint(_Part):
+class Taint(Part):
     key: str = ""
     value: str = ""
     effect: str = ""
 
 
-class NodeSpec(_Part):
+class NodeSpec(Part):
     unschedulable: bool = False
     taints: list[Taint] | None = None
 
 
-class NodeStatus(_Part):
+class NodeStatus(Part):
     allocatable: Amounts = None
 
 
@@ -224,24 +187,28 @@ class Node(_Object):
 # Storage
 
 
-class VolumeAffinity(_Part):
+class VolumeAffinity(Part):
     required: NodeSelector | None = None
 
 
-class VolumeSpec(_Part):
+class VolumeSpec(Part):
     node_affinity: VolumeAffinity | None = None
+
+
+class Namespace(_Object):
+    """Only its labels matter."""
 
 
 class PersistentVolume(_Object):
     spec: VolumeSpec = field(default_factory=VolumeSpec)
 
 
-class ClaimSpec(_Part):
+class ClaimSpec(Part):
     volume_name: str = ""
     access_modes: list[str] | None = None
 
 
-class ClaimStatus(_Part):
+class ClaimStatus(Part):
     phase: str = ""
 
 
@@ -253,35 +220,35 @@ class PersistentVolumeClaim(_Object):
 # Owners
 
 
-class ConditionPattern(_Part):
+class ConditionPattern(Part):
     type: str = ""
     status: str = "True"
 
 
-class FailureRule(_Part):
+class FailureRule(Part):
     action: str = ""
     on_pod_conditions: list[ConditionPattern] | None = None
 
 
-class FailurePolicy(_Part):
+class FailurePolicy(Part):
     rules: list[FailureRule] | None = None
 
 
-class TemplateMeta(_Part):
+class TemplateMeta(Part):
     labels: Texts = None
     annotations: Texts = None
 
 
-class TemplateSpec(_Part):
+class TemplateSpec(Part):
     scheduler_name: str = ""
 
 
-class PodTemplate(_Part):
+class PodTemplate(Part):
     metadata: TemplateMeta = field(default_factory=TemplateMeta)
     spec: TemplateSpec = field(default_factory=TemplateSpec)
 
 
-class JobSpec(_Part):
+class JobSpec(Part):
     pod_replacement_policy: str | None = None
     pod_failure_policy: FailurePolicy | None = None
     active_deadline_seconds: int | None = None
@@ -289,7 +256,7 @@ class JobSpec(_Part):
     template: PodTemplate = field(default_factory=PodTemplate)
 
 
-class JobStatus(_Part):
+class JobStatus(Part):
     conditions: list[Condition] | None = None
     succeeded: int | None = None
     failed: int | None = None
@@ -301,13 +268,13 @@ class VersionedMeta(Meta):
     resource_version: str = ""
 
 
-class Job(_Part):
+class Job(Part):
     metadata: VersionedMeta
     spec: JobSpec = field(default_factory=JobSpec)
     status: JobStatus = field(default_factory=JobStatus)
 
 
-class StatefulSetSpec(_Part):
+class StatefulSetSpec(Part):
     pod_management_policy: str = "OrderedReady"
 
 
@@ -318,12 +285,12 @@ class StatefulSet(_Object):
 # Quota
 
 
-class QuotaSpec(_Part):
+class QuotaSpec(Part):
     scopes: list[str] | None = None
     scope_selector: Present | None = None
 
 
-class QuotaStatus(_Part):
+class QuotaStatus(Part):
     hard: Amounts = None
     used: Amounts = None
 
@@ -336,16 +303,11 @@ class ResourceQuota(_Object):
 # Disruption budget
 
 
-class LabelSelector(_Part):
-    match_labels: Texts = None
-    match_expressions: list[SelectorRequirement] | None = None
-
-
-class BudgetSpec(_Part):
+class BudgetSpec(Part):
     selector: LabelSelector | None = None
 
 
-class BudgetStatus(_Part):
+class BudgetStatus(Part):
     disruptions_allowed: int = 0
 
 
@@ -381,6 +343,7 @@ PodGroup: TypeAlias = PluginsPodGroup | VolcanoPodGroup | KoordinatorPodGroup | 
 ApiObject: TypeAlias = (
     Pod
     | Node
+    | Namespace
     | PersistentVolume
     | PersistentVolumeClaim
     | Job

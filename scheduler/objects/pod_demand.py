@@ -19,6 +19,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
 from scheduler.model.demand import AnyOf, Demand, HostPort, Toleration
+from scheduler.model.neighbors import NO_NEIGHBORS, Neighbors
 from scheduler.model.resources import (
     CPU,
     EPHEMERAL_STORAGE,
@@ -32,9 +33,10 @@ from scheduler.model.resources import (
     parse_quantity,
 )
 from scheduler.model.workload import Complaint
-from scheduler.objects import api
+from scheduler.objects import api, api_affinity
 from scheduler.objects.affinity import can_be_narrowed, pinned_to, terms, unpinned
 from scheduler.objects.parsing import shown
+from scheduler.objects.pod_affinity import neighbors_of
 from scheduler.objects.volumes import ClaimKey, Unsettled, Volumes
 
 Counted: TypeAlias = dict[str, int]
@@ -224,6 +226,8 @@ class Wanted(NamedTuple):
     unmodeled: tuple[str, ...] = ()
     """Fields that limit the nodes and that the planner does not model."""
     complaints: tuple[Complaint, ...] = ()
+    neighbors: Neighbors = NO_NEIGHBORS
+    """What it requires of other pods."""
 
 
 DEFAULT: Final = "default-scheduler"
@@ -241,9 +245,12 @@ def wanted(pod: api.Pod, volumes: Volumes, pin: str = "") -> Wanted:
     ports = tuple(sorted(set(_ports(pod.spec))))
     near = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
     affinity = terms(near.required if near is not None else None)
-    pinned = pinned_to(affinity)
+    pinned, tolerations = pinned_to(affinity), _tolerations(pod.spec.tolerations or ())
+    neighbors, wrong = neighbors_of(pod, affinity, tolerations)
+    complaints = (*complaints, *wrong)
     if pod.spec.node_name and pod.spec.scheduler_name in {"", DEFAULT}:
-        return Wanted(Demand(amounts, ports=ports), pinned=pinned, complaints=complaints)
+        demand = Demand(amounts, ports=ports)
+        return Wanted(demand, pinned=pinned, complaints=complaints, neighbors=neighbors)
     if pod.spec.node_name and pin == pod.spec.node_name:
         affinity = unpinned(affinity, pin)
     claims = claims_of(pod)
@@ -253,13 +260,13 @@ def wanted(pod: api.Pod, volumes: Volumes, pin: str = "") -> Wanted:
         requests=amounts,
         selector=tuple(sorted((pod.spec.node_selector or {}).items())),
         constraints=tuple(dict.fromkeys(any_of for any_of in constraints if any_of)),
-        tolerations=_tolerations(pod.spec.tolerations or ()),
+        tolerations=tolerations,
         ports=ports,
     )
     if pod.spec.node_name:
-        return Wanted(demand, pinned=pinned, complaints=complaints)
+        return Wanted(demand, pinned=pinned, complaints=complaints, neighbors=neighbors)
     gaps = [*_gaps(pod.spec, affinity), *_volume_gaps(pod.spec, claims, reached, volumes)]
-    return Wanted(demand, affinity, pinned, tuple(dict.fromkeys(gaps)), complaints)
+    return Wanted(demand, affinity, pinned, tuple(dict.fromkeys(gaps)), complaints, neighbors)
 
 
 def _room(pod: api.Pod) -> tuple[Amounts, tuple[Complaint, ...]]:
@@ -270,7 +277,7 @@ def _room(pod: api.Pod) -> tuple[Amounts, tuple[Complaint, ...]]:
         return ((PODS, 1),), (Complaint("spec.containers.resources", shown(str(wrong)), remedy),)
 
 
-def _tolerations(said: Iterable[api.Toleration]) -> tuple[Toleration, ...]:
+def _tolerations(said: Iterable[api_affinity.Toleration]) -> tuple[Toleration, ...]:
     """The tolerations in a fixed order, without irrelevant ones, so that equal demands compare equal."""
     kept = {
         Toleration(own.key, own.operator == "Exists", own.value, own.effect)
@@ -304,13 +311,6 @@ def claims_of(pod: api.Pod) -> list[ClaimKey]:
 
 def _gaps(spec: api.PodSpec, affinity: AnyOf) -> Iterator[str]:
     """Fields that limit the nodes and that the planner does not model."""
-    own = spec.affinity
-    if own is not None and own.pod_affinity is not None and own.pod_affinity.required:
-        yield "spec.affinity.podAffinity"
-    if own is not None and own.pod_anti_affinity is not None and own.pod_anti_affinity.required:
-        yield "spec.affinity.podAntiAffinity"
-    if any(c.when_unsatisfiable == "DoNotSchedule" for c in spec.topology_spread_constraints or ()):
-        yield "spec.topologySpreadConstraints"
     if spec.resource_claims:
         yield "spec.resourceClaims"
     if any(t.operator not in {"", "Equal", "Exists"} for t in spec.tolerations or ()):

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from scheduler.model.cluster import Level
+from scheduler.model.neighbors import labels_text
 from scheduler.model.workload import (
     Complaint,
     Membership,
@@ -20,7 +21,6 @@ from scheduler.model.workload import (
     SeatNote,
     Uid,
     gang_of_one,
-    labels_text,
 )
 from scheduler.objects import api, labels, pod_annotations, times
 from scheduler.objects.gangs import Reading, ours, read
@@ -56,6 +56,7 @@ def pod(found: api.Pod, volumes: Volumes, levels: tuple[Level, ...], interner: I
         affinity,
         unmodeled,
         complaints,
+        neighbors,
     ) = interner.each(
         meta.namespace,
         spec.scheduler_name,
@@ -68,6 +69,7 @@ def pod(found: api.Pod, volumes: Volumes, levels: tuple[Level, ...], interner: I
         want.affinity,
         want.unmodeled,
         complaints,
+        want.neighbors,
     )
     return Pod(
         uid=Uid(meta.uid),
@@ -91,6 +93,7 @@ def pod(found: api.Pod, volumes: Volumes, levels: tuple[Level, ...], interner: I
         owner=_owner(meta.owner_references or (), interner),
         unmodeled=unmodeled,
         pending=_pending(status, heard=bool(want.unmodeled)),
+        neighbors=neighbors,
         complaints=complaints,
         bound_at=times.known(bound.last_transition_time) if bound is not None else None,
         preempts=spec.preemption_policy != "Never",

@@ -36,6 +36,8 @@ class Translator:
                 return self._pod(found)
             case api.Node():
                 return self._node(found)
+            case api.Namespace():
+                return [ev.NamespaceSeen(found.metadata.name, dict(found.metadata.labels or {}))]
             case api.PersistentVolume():
                 return self._again(self.volumes.see_volume(found))
             case api.PersistentVolumeClaim():
@@ -58,6 +60,8 @@ class Translator:
         if issubclass(kind, api.Node):
             self.node_complaints.pop(name, None)
             return [ev.NodeGone(name)]
+        if issubclass(kind, api.Namespace):
+            return [ev.NamespaceSeen(name, None)]
         if issubclass(kind, api.PersistentVolume):
             return self._again(self.volumes.lose_volume(name))
         if issubclass(kind, api.PersistentVolumeClaim):

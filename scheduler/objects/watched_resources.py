@@ -28,6 +28,7 @@ class Resource:
 
 RESOURCES: Final = (
     Resource("/api/v1/nodes", api.Node, decides=True),
+    Resource("/api/v1/namespaces", api.Namespace, dispensable=True),
     Resource("/api/v1/persistentvolumes", api.PersistentVolume),
     Resource("/api/v1/persistentvolumeclaims", api.PersistentVolumeClaim),
     Resource("/api/v1/resourcequotas", api.ResourceQuota),

@@ -80,7 +80,7 @@ Rows = NDArray[np.int64]
 def is_plain(gang: Gang) -> bool:
     """Counting alone decides whether this gang fits."""
     roles = [role for role in gang.roles if role.quorum or role.surplus]
-    simple = len(roles) == 1 and not roles[0].surplus and not roles[0].demand.ports
+    simple = len(roles) == 1 and not roles[0].surplus and not roles[0].demand.ports and not roles[0].neighbors
     free = not (gang.required or gang.anchors or gang.barred)
     return simple and free and gang.strategy is Strategy.PACK
 

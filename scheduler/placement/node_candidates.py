@@ -7,32 +7,37 @@ Never here: a choice.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.model.cluster import NOWHERE, Mask, Matrix, Snapshot
 from scheduler.model.demand import Demand
+from scheduler.model.neighbors import NO_NEIGHBORS, Neighbors, PodLabels
 from scheduler.model.resources import ResourceAxis, Vector
-from scheduler.model.workload import Gang, Strategy, Uid
+from scheduler.model.workload import Gang, Role, Strategy, Uid
 from scheduler.placement.distribution import MOST, Codes, Counts, ascending
 from scheduler.placement.feasibility import clash
+from scheduler.placement.neighbor_rules import NeighborRules
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Interchangeable members: one demand, and the same allowed nodes (None: all that match)."""
+    """Interchangeable members: one demand, the same neighbors, and the same allowed nodes (None: all that match)."""
 
     demand: Demand
     uids: tuple[Uid, ...]
     allowed: Mask | None = None
+    neighbors: Neighbors = NO_NEIGHBORS
+    labels: PodLabels | None = None
 
 
-def batches(demand: Demand, uids: Sequence[Uid], allowed: Mapping[Uid, Mask] | None) -> list[Batch]:
+def batches(role: Role, uids: Sequence[Uid], allowed: Mapping[Uid, Mask] | None) -> list[Batch]:
     """These members of one role, split by allowed nodes, in the given order."""
+    alike = role.demand, role.neighbors, role.labels
     if not allowed:
-        return [Batch(demand, tuple(uids))] if uids else []
+        return [Batch(role.demand, tuple(uids), None, *alike[1:])] if uids else []
     groups: dict[bytes | None, list[Uid]] = {}
     masks: dict[bytes | None, Mask | None] = {}
     texts: dict[int, bytes] = {}
@@ -41,7 +46,7 @@ def batches(demand: Demand, uids: Sequence[Uid], allowed: Mapping[Uid, Mask] | N
         text = None if mask is None else texts.setdefault(id(mask), mask.tobytes())
         groups.setdefault(text, []).append(uid)
         masks[text] = mask
-    return [Batch(demand, tuple(own), masks[text]) for text, own in groups.items()]
+    return [Batch(role.demand, tuple(own), masks[text], *alike[1:]) for text, own in groups.items()]
 
 
 def device_columns(axis: ResourceAxis) -> list[int]:
@@ -86,6 +91,8 @@ class NodeCandidates:
     devices of each, every kind in units of the node that has most.  asks: a member requests devices.
     units: for each batch Counts[m], 0 where it may not go.  coords: int[l, m], as in Topology.
     requests: for each batch, its (column, amount) pairs.
+    apart: bool[b, b], batches whose members cannot share a node: host ports, anti-affinity.
+    rules: the gang's rules about neighbors, if it has any.  kinds: for each batch, its kind in these rules.
     """
 
     snapshot: Snapshot
@@ -98,6 +105,9 @@ class NodeCandidates:
     units: tuple[Counts, ...]
     coords: Codes
     requests: tuple[tuple[tuple[int, int], ...], ...]
+    apart: NDArray[np.bool_]
+    rules: NeighborRules | None = None
+    kinds: tuple[int, ...] = ()
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -112,21 +122,34 @@ class NodeCandidates:
         return len(self.snapshot.topology.domains[level])
 
 
-def gather(snapshot: Snapshot, free: Matrix, members: Iterable[tuple[Batch, Mask]]) -> NodeCandidates:
+def gather(
+    snapshot: Snapshot,
+    free: Matrix,
+    members: Iterable[tuple[Batch, Mask]],
+    rules: NeighborRules | None = None,
+    preferred: Vector | None = None,
+) -> NodeCandidates:
     """The pool of these batches, each with bool[n]: where it may go regardless of free capacity.
 
-    free: float64[n, r].  Ties go to the fewest free devices, then by the order of nodes.
+    free: float64[n, r].  Ties go to the fewest free devices, then to the preferred nodes (float64[n]), then by the order
+    of nodes.
     """
     pairs = tuple(members)
     index = snapshot.axis.index
     free = np.ascontiguousarray(free.T).T  # the code below works column by column
     known = {demand: counted(free, index, demand) for demand in {batch.demand for batch, _ in pairs}}
-    everywhere = [known[batch.demand] * mask for batch, mask in pairs]
+    kinds = () if rules is None else tuple(rules.kinds.index((b.neighbors, b.labels)) for b, _ in pairs)
+    apart = _apart([batch for batch, _ in pairs], rules, kinds)
+    everywhere = [
+        (np.minimum(known[batch.demand], 1.0) if apart[own, own] else known[batch.demand]) * mask
+        for own, (batch, mask) in enumerate(pairs)
+    ]
     rows = np.flatnonzero(anywhere(everywhere, len(free)))
     scale, columns = snapshot.scale, device_columns(snapshot.axis)
-    kinds = [free[:, column][rows] for column in columns]
-    devices = sum((kind / scale[c] for c, kind in zip(columns, kinds, strict=True)), np.zeros(len(rows)))
-    order = ascending(kinds[0] if len(kinds) == 1 else devices)
+    by_kind = [free[:, column][rows] for column in columns]
+    devices = sum((kind / scale[c] for c, kind in zip(columns, by_kind, strict=True)), np.zeros(len(rows)))
+    first = by_kind[0] if len(by_kind) == 1 else devices
+    order = ascending(first) if preferred is None else np.lexsort((-preferred[rows], first))
     rows = rows[order]
     asked = {name for batch, _ in pairs for name, _ in batch.demand.requests}
     return NodeCandidates(
@@ -143,7 +166,20 @@ def gather(snapshot: Snapshot, free: Matrix, members: Iterable[tuple[Batch, Mask
             tuple((index[name], wanted) for name, wanted in batch.demand.requests if name in index)
             for batch, _ in pairs
         ),
+        apart,
+        rules,
+        kinds,
     )
+
+
+def _apart(members: Sequence[Batch], rules: NeighborRules | None, kinds: Sequence[int]) -> NDArray[np.bool_]:
+    """bool[b, b], see `NodeCandidates`."""
+    out = np.zeros((len(members), len(members)), dtype=bool)
+    for one, own in enumerate(members):
+        for two, other in enumerate(members):
+            by_ports = bool(own.demand.ports) and clash(own.demand.ports, other.demand.ports)
+            out[one, two] = by_ports or (rules is not None and rules.keeps_apart(kinds[one], kinds[two]))
+    return out
 
 
 def anywhere(counts: Iterable[Counts], places: int) -> Mask:
@@ -151,10 +187,25 @@ def anywhere(counts: Iterable[Counts], places: int) -> Mask:
     return reduce(np.logical_or, (own > 0 for own in counts), np.zeros(places, dtype=bool))
 
 
+class SeatedInOrder(Protocol):
+    """Members seated one by one, see `member_order`."""
+
+    @property
+    def sequence(self) -> list[tuple[int, int]]:
+        """Batch and place of each seat, in order."""
+
+    def more(self, batch: int, members: int) -> None:
+        """Seat as many further members of this batch as fit."""
+
+    def take(self, batch: int) -> Counts:
+        """Counts[m]: the seats of this batch so far."""
+
+
 class Scratch:
     """One trial: the seats so far, and the capacity that they leave. It never changes its pool.
 
     takes: for each batch Counts[m].  used: bool[m], nodes with members of the gang, including anchors.
+    in_order: the search that seated the members one by one. None: their order does not matter.
     """
 
     def __init__(self, pool: NodeCandidates, used: Mask) -> None:
@@ -165,6 +216,7 @@ class Scratch:
         self._stale: Final[set[int]] = set()
         self._owed: Final[list[tuple[int, Counts]]] = []
         self.used = used
+        self.in_order: SeatedInOrder | None = None
         self.takes: Final = [np.zeros(len(pool)) for _ in pool.batches]
 
     def units(self, batch: int) -> Counts:
@@ -203,10 +255,8 @@ class Scratch:
         self.used = self.used | seated
         self.takes[batch] += take
         self._stale.update(range(len(self._pool.batches)))
-        ports = self._pool.batches[batch].demand.ports
-        for other, own in enumerate(self._pool.batches):
-            if ports and clash(ports, own.demand.ports):
-                self._closed[other] = self._closed.get(other, seated) | seated
+        for other in np.flatnonzero(self._pool.apart[batch]).tolist():
+            self._closed[other] = self._closed.get(other, seated) | seated
 
 
 def around(pool: NodeCandidates, nodes: Iterable[int]) -> Codes:

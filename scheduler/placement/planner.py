@@ -4,9 +4,10 @@ Lives here: the order of the checks, and the answer to each.
 Never here: state.  A caller may keep a `FeasibilityCache` and pass it in, which changes no answer.
 """
 
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from scheduler.model.policy import Policy
 from scheduler.model.workload import Gang, Strategy, Uid
 from scheduler.placement import feasibility, scoring
 from scheduler.placement.feasibility import FeasibilityCache
+from scheduler.placement.neighbor_rules import NeighborRules, preference, rules_of
 from scheduler.placement.node_candidates import (
     Batch,
     NodeCandidates,
@@ -39,7 +41,7 @@ _LEVEL_FIELD: Final = "gangwright.io/level"
 class Ground:
     """A cluster to plan in: the real one, or the same without any pods.
 
-    free: float64[n, r].  anchors: nodes of members that are already seated.
+    free: float64[n, r].  anchors: nodes of members that are already seated.  rules: about the pods around members.
     """
 
     snapshot: Snapshot
@@ -48,6 +50,15 @@ class Ground:
     empty: bool
     free: Matrix
     anchors: tuple[int, ...]
+    rules: NeighborRules | None
+
+    @classmethod
+    def of(
+        cls, snapshot: Snapshot, gang: Gang, masks: FeasibilityCache, *, empty: bool, anchors: tuple[int, ...]
+    ) -> Self:
+        free = snapshot.capacity if empty else feasibility.free_for(snapshot, gang.priority)
+        rules = rules_of(snapshot, gang, free, masks, empty=empty)
+        return cls(snapshot, gang, masks, empty, free, anchors, rules)
 
     def obstacles(self, batch: Batch) -> dict[str, Mask]:
         """By kind bool[n]: the nodes that are excluded for this batch, regardless of free capacity."""
@@ -66,9 +77,18 @@ class Ground:
         taken = None if self.empty else feasibility.ports_taken(self.snapshot, batch.demand)
         if taken is not None:
             found["ports"] = taken
+        if self.rules is not None:
+            found |= self.rules.closed(self.rules.kinds.index((batch.neighbors, batch.labels)))
         if self.gang.required:
             found["level"] = ~self._in_level()
         return found
+
+    def alone(self, batch: Batch) -> bool:
+        """No two members of this batch may share a node, by their rules about neighbors."""
+        if self.rules is None:
+            return False
+        kind = self.rules.kinds.index((batch.neighbors, batch.labels))
+        return self.rules.keeps_apart(kind, kind)
 
     def _in_level(self) -> Mask:
         """bool[n]: nodes in a domain of the required level. With seated members, only their domains count."""
@@ -102,19 +122,25 @@ class Ground:
     def task(self, quorum: list[Batch], surplus: list[Batch]) -> SeatingProblem:
         """The problem of seating these batches in this cluster."""
         members = [*quorum, *surplus]
-        pool = gather(self.snapshot, self.free, [(batch, self.open_to(batch)) for batch in members])
+        pool = gather(
+            self.snapshot,
+            self.free,
+            [(batch, self.open_to(batch)) for batch in members],
+            self.rules,
+            preference(self.snapshot, self.gang, self.free),
+        )
         return task_of(self.snapshot, self.gang, pool, len(quorum), self.eligible(members), self.anchors)
 
 
 def batches_of_quorum(gang: Gang, allowed: Mapping[Uid, Mask] | None) -> list[Batch]:
     """The members of the quorum, which are seated all together or not at all."""
-    return [batch for role in gang.roles for batch in batches(role.demand, role.quorum, allowed)]
+    return [batch for role in gang.roles for batch in batches(role, role.quorum, allowed)]
 
 
 def as_is(snapshot: Snapshot, gang: Gang, masks: FeasibilityCache) -> Ground:
     """The real cluster."""
     anchors = tuple(snapshot.index[name] for name in gang.anchors if name in snapshot.index)
-    return Ground(snapshot, gang, masks, False, feasibility.free_for(snapshot, gang.priority), anchors)
+    return Ground.of(snapshot, gang, masks, empty=False, anchors=anchors)
 
 
 def decide(
@@ -135,7 +161,7 @@ def decide(
     if refused is not None:
         return refused
     quorum = batches_of_quorum(gang, allowed)
-    surplus = [b for role in gang.roles for b in batches(role.demand, role.surplus, allowed)]
+    surplus = [b for role in gang.roles for b in batches(role, role.surplus, allowed)]
     if quorum and not snapshot.names:
         text = describe(quorum[0].demand)
         short = Shortfall(len(quorum[0].uids), text, gang.level, "", 0, {NO_NODES: 0})
@@ -201,7 +227,8 @@ def _blocked(ground: Ground, batch: Batch) -> dict[str, int]:
 
 def _refusal(reason: Reason, ground: Ground, task: SeatingProblem) -> Wait:
     batch, short = shortfall(task, ground.gang)
-    return Wait(reason, replace(short, blocked=_blocked(ground, task.pool.batches[batch])))
+    rules = () if ground.rules is None else ground.rules.words()
+    return Wait(reason, replace(short, blocked=_blocked(ground, task.pool.batches[batch]), rules=rules))
 
 
 def _wait(ground: Ground, task: SeatingProblem) -> Wait:
@@ -211,11 +238,11 @@ def _wait(ground: Ground, task: SeatingProblem) -> Wait:
     quorum = batches_of_quorum(gang, None)
 
     def ask() -> Wait | None:
-        emptied = Ground(snapshot, replace(gang, strategy=easier), masks, True, snapshot.capacity, ())
+        emptied = Ground.of(snapshot, replace(gang, strategy=easier), masks, empty=True, anchors=())
         hope = emptied.task(quorum, [])
         return _refusal(Reason.EXCEEDS_CLUSTER, emptied, hope) if seat(hope) is None else None
 
-    sizes = tuple((batch.demand, len(batch.uids)) for batch in quorum)
+    sizes = tuple((batch.demand, batch.neighbors, batch.labels, len(batch.uids)) for batch in quorum)
     in_vain = masks.in_vain(snapshot, (sizes, easier, gang.level, gang.required), ask)
     reason = Reason.TOPOLOGY_UNSATISFIED if gang.required else Reason.INSUFFICIENT_RESOURCES
     return in_vain or _refusal(reason, ground, task)
@@ -228,6 +255,8 @@ def _place(task: SeatingProblem, scratch: Scratch, masks: FeasibilityCache) -> P
         nodes = _in_line(task.pool, take)
         seats.update(zip(batch.uids, nodes, strict=False))
         unseated.extend(batch.uids[len(nodes) :])
+    if scratch.in_order is not None:
+        seats = _in_turn(task.pool, scratch.in_order.sequence, seats)
     return Place(seats, tuple(unseated), quality(task.pool, scratch.takes, masks))
 
 
@@ -239,6 +268,20 @@ def _in_line(pool: NodeCandidates, take: NDArray[np.float64]) -> list[str]:
     return [names[row] for row in np.repeat(pool.rows[line], take[line].astype(np.int64)).tolist()]
 
 
+def _in_turn(
+    pool: NodeCandidates, sequence: Iterable[tuple[int, int]], seats: Mapping[Uid, str]
+) -> dict[Uid, str]:
+    """The same seats in the order in which they were taken: kube-scheduler accepts the members in this order."""
+    waiting: dict[tuple[int, str], deque[Uid]] = {}
+    for number, batch in enumerate(pool.batches):
+        for uid in batch.uids:
+            if uid in seats:
+                waiting.setdefault((number, seats[uid]), deque()).append(uid)
+    names = pool.snapshot.names
+    keys = [(batch, names[pool.rows[place]]) for batch, place in sequence]
+    return {waiting[key].popleft(): key[1] for key in keys}
+
+
 def rank(
     snapshot: Snapshot, gang: Gang, policy: Policy, candidates: Mask, masks: FeasibilityCache | None = None
 ) -> tuple[Mask, NDArray[np.float64]]:
@@ -248,10 +291,13 @@ def rank(
     For a larger gang, the first member is used. A level that is not configured leaves no candidate.
     """
     fits = np.zeros(len(snapshot.names), dtype=bool)
-    demand = next((role.demand for role in gang.roles if role.quorum or role.surplus), None)
-    if demand is None or _unknown_level(snapshot, gang, policy) is not None:
+    role = next((role for role in gang.roles if role.quorum or role.surplus), None)
+    if role is None or _unknown_level(snapshot, gang, policy) is not None:
         return fits, np.zeros(len(fits))
     ground = as_is(snapshot, gang, masks or FeasibilityCache())
-    task = ground.task([Batch(demand, (Uid(""),), candidates)], [])
-    fits[task.pool.rows] = True
+    task = ground.task([Batch(role.demand, (Uid(""),), candidates, role.neighbors, role.labels)], [])
+    if task.pool.rules is not None:
+        state = task.pool.rules.at(task.pool.rows)
+        task.pool.units[0][~state.open(task.pool.kinds[0])] = 0.0
+    fits[task.pool.rows[task.pool.units[0] > 0]] = True
     return fits, scoring.spread_out(task.pool.rows, scoring.ranking(task), len(fits))

@@ -66,7 +66,7 @@ def uses_of(snapshot: Snapshot, gang: Gang, place: Place) -> tuple[NDArray[np.in
     for role in gang.roles:
         own = [snapshot.index[place.seats[uid]] for uid in role.quorum + role.surplus if uid in place.seats]
         rows += own
-        uses += [snapshot.axis.vector(role.demand.requests)] * len(own) if own else []
+        uses += [snapshot.vector(role)] * len(own) if own else []
     shape = (len(rows), len(snapshot.axis))
     return np.array(rows, dtype=np.int64), np.array(uses, dtype=np.float64).reshape(shape)
 

@@ -17,6 +17,7 @@ from scheduler.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, writ
 from scheduler.model.workload import Gang, Strategy
 from scheduler.placement.cosine import align
 from scheduler.placement.distribution import Counts, fill, share
+from scheduler.placement.member_order import OrderedSeating, furthest, seat_in_order
 from scheduler.placement.node_candidates import Scratch, SeatingProblem, around, total
 from scheduler.placement.packing import everywhere, last_resort, one_domain, orders, pack, tried
 
@@ -69,6 +70,8 @@ def seat(task: SeatingProblem) -> Scratch | None:
         return None  # a batch does not fit on its own, as for most waiting gangs
     if not task.quorum:
         return task.scratch()
+    if task.pool.rules is not None and task.pool.rules.ordered:
+        return seat_in_order(task)
     return spread(task) if task.strategy is Strategy.SPREAD else pack(task)
 
 
@@ -81,6 +84,11 @@ def seat_surplus(task: SeatingProblem, scratch: Scratch) -> None:
 def _surplus(task: SeatingProblem, scratch: Scratch, batch: int) -> Counts:
     members = len(task.pool.batches[batch].uids)
     sat = scratch.sat()
+    if task.pool.rules is not None and task.pool.rules.ordered:
+        if scratch.in_order is None:
+            scratch.in_order = OrderedSeating(task, np.ones(len(sat), dtype=bool))
+        scratch.in_order.more(batch, members)
+        return scratch.in_order.take(batch)
     if task.strategy is Strategy.SPREAD:
         have = task.have + total(task.codes, sum(scratch.takes, np.zeros(len(sat))), task.domains)
         return evenly(task, scratch, batch, have, members, exact=task.required)
@@ -128,7 +136,9 @@ def shortfall(task: SeatingProblem, gang: Gang) -> tuple[int, Shortfall]:
     if not attempt.coarses:
         return 0, _said(task, gang, 0, "", 0)
     order = orders(task)[0]
-    if task.quorum == 1:  # counted, as `tried` would find
+    if task.pool.rules is not None and task.pool.rules.ordered:
+        seated = furthest(task, attempt)
+    elif task.quorum == 1:  # counted, as `tried` would find
         room = total(attempt.coarse, task.pool.units[0], attempt.coarses)
         seated = np.minimum(room, task.needs[0])[None]
     else:

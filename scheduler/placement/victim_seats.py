@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.model.cluster import NOWHERE, Mask, Matrix, Snapshot
-from scheduler.model.demand import Demand
 from scheduler.model.resources import Vector
 from scheduler.model.workload import Gang, Strategy, Uid
 from scheduler.placement import planner
@@ -58,7 +57,7 @@ def asks_of(
 
     Empty if no node has a requested resource.
     """
-    asks: dict[tuple[Demand, bytes], Ask] = {}
+    asks: dict[tuple[object, ...], Ask] = {}
     ground, index = planner.as_is(snapshot, gang, masks), snapshot.axis.index
     domain, domains = np.zeros(len(snapshot.names), dtype=np.int64), 1
     if gang.required and gang.strategy is not Strategy.SPREAD:
@@ -68,12 +67,17 @@ def asks_of(
         demand, wanted = batch.demand, batch.demand.requests
         if any(name not in index for name, _ in wanted):
             return ()
-        kind = (demand, b"" if batch.allowed is None else batch.allowed.tobytes())
+        kind = (
+            demand,
+            b"" if batch.allowed is None else batch.allowed.tobytes(),
+            batch.neighbors,
+            batch.labels,
+        )
         known = asks.get(kind) or Ask(
             need=0,
             columns=np.array([index[name] for name, _ in wanted], dtype=np.int64),
             wants=np.array([float(amount) for _, amount in wanted]),
-            most=1.0 if demand.ports else MOST,
+            most=1.0 if demand.ports or ground.alone(batch) else MOST,
             domain=np.where(ground.open_to(batch), domain, NOWHERE),
             domains=domains,
         )
@@ -83,7 +87,8 @@ def asks_of(
 
 def countable(gang: Gang, asks: tuple[Ask, ...]) -> bool:
     """Counting seats decides whether the gang fits: its members are alike, and are not spread evenly."""
-    return len(asks) == 1 and not (gang.required and gang.strategy is Strategy.SPREAD)
+    spread = any(role.neighbors.affinity or role.neighbors.spread for role in gang.roles)
+    return len(asks) == 1 and not (spread or (gang.required and gang.strategy is Strategy.SPREAD))
 
 
 def filled_back(

@@ -71,7 +71,7 @@ def choose(
         claimed = decide(snapshot, _claimed_alone(core, terms.claimed))
         units = by_order if isinstance(claimed, Place) else units
     # 3. A set that the planner confirms. It is chosen again without units that a claim takes without need.
-    asks = asks_of(snapshot, core, allowed, masks) if units else ()
+    asks = asks_of(_without(snapshot, units), core, allowed, masks) if units else ()
     for _ in range(_ROUNDS if asks else 0):
         standing = standing_of(units, free_for(snapshot, core.priority))
         case = _Case(snapshot, core, standing, asks, limits_of(standing, terms), decide)
@@ -82,7 +82,7 @@ def choose(
         vain = needless(standing, taken, left, terms, snapshot.axis)
         if not vain.any():
             return Preempt(place.seats, tuple(compress(standing.units, taken)))
-        units = _without(standing, vain)
+        units = _others(standing, vain)
     return None
 
 
@@ -95,7 +95,12 @@ def _claimed_alone(gang: Gang, claimed: frozenset[str]) -> Gang:
     return replace(gang, roles=tuple(replace(role, demand=alone(role.demand)) for role in gang.roles))
 
 
-def _without(standing: Standing, vain: Mask) -> list[Unit]:
+def _without(snapshot: Snapshot, units: Sequence[Unit]) -> Snapshot:
+    """The snapshot in which no unit keeps a member away. Counting seats must not leave out what the victims free."""
+    return snapshot if snapshot.neighbors is None else snapshot.freed(*((u.rows, u.uses) for u in units))
+
+
+def _others(standing: Standing, vain: Mask) -> list[Unit]:
     """The units without these, and without the gangs that would take one of them along."""
     torn = vain.copy()
     torn[standing.leader[vain & (standing.leader >= 0)]] = True
@@ -169,7 +174,10 @@ class _Case:
         place = self.seated(taken)
         if place is None:
             return taken
+        known = self.snapshot.neighbors
         needed = seats_of(self.snapshot, self.gang, place)
+        if known is not None:
+            needed[:, known.first :] = 0.0  # counts of pods are no amounts; the planner checks them
         room = np.where(needed > 0, self.standing.free - needed + 1.0, 1.0)
         ones, domain = np.ones(room.shape[1]), np.where(needed.any(axis=1), 0, NOWHERE)
         ask = Ask(int((domain == 0).sum()), np.arange(len(ones)), ones, 1.0, domain, 1)

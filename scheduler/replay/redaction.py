@@ -16,6 +16,7 @@ import msgspec
 
 from scheduler.model.cluster import Level, Node
 from scheduler.model.demand import Demand, HostPort, Operator, Requirement, Taint, Toleration
+from scheduler.model.neighbors import labels_text, read_labels
 from scheduler.model.policy import Policy
 from scheduler.model.queueing import Share
 from scheduler.model.workload import (
@@ -27,8 +28,6 @@ from scheduler.model.workload import (
     Pod,
     Quota,
     Wish,
-    labels_text,
-    read_labels,
 )
 from scheduler.replay.snapshot import Document
 

@@ -13,8 +13,9 @@ import msgspec
 
 from scheduler.model import events as ev
 from scheduler.model.cluster import Node
+from scheduler.model.neighbors import labels_text, read_labels
 from scheduler.model.policy import Policy
-from scheduler.model.workload import Budget, Group, OwnerTraits, Pod, Quota, labels_text, read_labels
+from scheduler.model.workload import Budget, Group, OwnerTraits, Pod, Quota
 
 VERSION: Final = 2
 """The version of the format. A reader accepts only its own version, because later versions may decide differently.

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from scheduler.ledger.gang import GangRecord
 from scheduler.model.demand import Operator, Requirement
-from scheduler.model.workload import read_labels
+from scheduler.model.neighbors import read_labels
 from scheduler.status import members
 
 Selector: TypeAlias = tuple[Requirement, ...]

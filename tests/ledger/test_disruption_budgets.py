@@ -8,7 +8,8 @@ import pytest
 from scheduler.ledger import disruption_budgets as ledger_budgets
 from scheduler.ledger.disruption_budgets import Budgets
 from scheduler.model.demand import Operator, Requirement
-from scheduler.model.workload import Budget, Phase, labels_text, read_labels
+from scheduler.model.neighbors import labels_text, read_labels
+from scheduler.model.workload import Budget, Phase
 from scheduler.objects import api
 from scheduler.objects.pod_disruption_budgets import budget
 from tests.engine.support.cast import a_pod

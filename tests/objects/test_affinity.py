@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from scheduler.model.demand import Operator, Requirement, Term
-from scheduler.objects import api
 from scheduler.objects.affinity import can_be_narrowed, narrowed, pinned_to, terms, written
+from scheduler.objects.api_affinity import NodeSelector
 
 SELECTOR = {
     "nodeSelectorTerms": [
@@ -25,7 +25,7 @@ PIN = Requirement("metadata.name", Operator.IN, ("n1",))
 
 
 def read(selector: object):
-    return terms(msgspec.convert(selector, api.NodeSelector))
+    return terms(msgspec.convert(selector, NodeSelector))
 
 
 def test_what_is_read_is_written_back_unchanged() -> None:

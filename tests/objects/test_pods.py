@@ -7,6 +7,7 @@ import pytest
 
 from scheduler.model.cluster import DEFAULT_LEVELS
 from scheduler.model.demand import Demand, HostPort, Toleration
+from scheduler.model.neighbors import Neighbors, PodSelector, PodTerm
 from scheduler.model.workload import (
     Complaint,
     GangKey,
@@ -85,6 +86,9 @@ RUNNING = Pod(
     seat=SeatNote("n7", "p-3", pin=True),
     bound_at=NEW_YEAR + 2,
     labels="kueue.x-k8s.io/pod-group-name=serve",
+    neighbors=Neighbors(
+        anti_affinity=(PodTerm("kubernetes.io/hostname", PodSelector(("team",), None, None)),)
+    ),
 )
 
 
@@ -330,7 +334,7 @@ QUOTED = "0/4 nodes are available: 4 node(s) didn't match pod anti-affinity rule
 @pytest.mark.parametrize(
     ("spec", "said", "quoted"),
     [
-        ("{topologySpreadConstraints: [{whenUnsatisfiable: DoNotSchedule}]}", SAID, QUOTED),
+        ("{resourceClaims: [{name: gpu}]}", SAID, QUOTED),
         ("{resourceClaims: [{name: gpu}]}", "a\n b" + 300 * "c", "a b" + 196 * "c" + "…"),
         ("{}", SAID, ""),
     ],

@@ -5,6 +5,7 @@ from scheduler.model.events import (
     BudgetSeen,
     GroupGone,
     GroupSeen,
+    NamespaceSeen,
     NodeGone,
     NodeSeen,
     OwnerGone,
@@ -48,6 +49,7 @@ EVENTS = {
     api.VolcanoPodGroup: (GroupSeen, GroupGone("volcano", GangKey("team", "o"))),
     api.KoordinatorPodGroup: (GroupSeen, GroupGone("koordinator", GangKey("team", "o"))),
     api.KaiPodGroup: (GroupSeen, GroupGone("kai", GangKey("team", "o"))),
+    api.Namespace: (NamespaceSeen, NamespaceSeen("o", None)),
     api.PersistentVolume: (None, None),
     api.PersistentVolumeClaim: (None, None),
 }

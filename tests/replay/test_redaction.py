@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from scheduler.model.cluster import survey
 from scheduler.model.decision import Place
-from scheduler.model.workload import PodKey, read_labels
+from scheduler.model.neighbors import read_labels
+from scheduler.model.workload import PodKey
 from scheduler.replay import encode, judge
 from scheduler.replay.redaction import HIDDEN, hashing, redact
 from tests.ledger.support.desk import QUICK

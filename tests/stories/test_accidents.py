@@ -14,7 +14,7 @@ from bench.plane.client import Object
 from bench.plane.installation import Installation
 from bench.plane.proxy import Proxy
 from tests.stories.support.cluster import PLAN, Cluster, a_loud_neighbour, bound, gated, pinned
-from tests.stories.support.workloads import QUIET, made_by, plain_job, pod
+from tests.stories.support.workloads import QUIET, disk, made_by, pod
 from tests.stories.test_kills import hard, soft
 
 SPARE = Fleet(racks=1, nodes_per_rack=4, gpus=2)
@@ -182,47 +182,11 @@ async def test_rule_that_we_do_not_model(cluster: Cluster, door: Proxy):
     assert [pinned(own) for own in await cluster.members("gang")] == [None, None]
 
 
-ALONE = {"labelSelector": {"matchLabels": {"is": "alone"}}, "topologyKey": "kubernetes.io/hostname"}
-ONE_A_NODE = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [ALONE]}}}
-
-
-async def test_two_gangs_of_which_each_needs_every_node_to_itself(cluster: Cluster):
-    """There is room for both by their GPUs, and kube-scheduler lets one of their pods onto a node: one gang is whole,
-    the other has nothing, says why in kube-scheduler's words, and no pod of a Job failed.
-    """
-    await cluster.nodes(Fleet(racks=1, nodes_per_rack=3, gpus=4))
-    words = {"spec": ONE_A_NODE, "labels": {"is": "alone"}}
-    await cluster.submit(plain_job("one", 3, **words), plain_job("other", 3, **words), at_once=2)
-    path = where("pods", cluster.namespace)
-    found = await watches.until(cluster.api, path, lambda pods: len(bound(pods)) == 3)
-    (whole,) = {name.rpartition("-")[0] for name in bound(found)}
-    waits = {"one": "other", "other": "one"}[whole]
-
-    said = await cluster.told(waits, "InsufficientResources")
-    assert "3 node(s) didn't match pod anti-affinity rules" in said
-    assert (len(await cluster.bound(whole)), await cluster.bound(waits)) == (3, {})
-    for name in (whole, waits):
-        job = await cluster.thing("jobs", name)
-        assert not job["status"].get("failed")
-
-
-SPREAD = {
-    "topologySpreadConstraints": [
-        {
-            "maxSkew": 1,
-            "topologyKey": "kubernetes.io/hostname",
-            "whenUnsatisfiable": "DoNotSchedule",
-            "labelSelector": {"matchLabels": {"is": "spread"}},
-        }
-    ]
-}
-
-
-async def test_gang_that_a_spread_rule_refuses_in_part(cluster: Cluster):
+async def test_gang_that_kube_scheduler_refuses_in_part(cluster: Cluster):
     """There is room for all by their GPUs, and kube-scheduler binds some: these give their nodes back within seconds."""
     fleet = await cluster.nodes(Fleet(racks=1, nodes_per_rack=1, gpus=4))
     fleet += await cluster.nodes(Fleet(racks=1, nodes_per_rack=1, gpus=1, prefix="small"))
-    await cluster.submit(made_by("ReplicaSet", "torn", 5, spec=SPREAD, labels={"is": "spread"}))
+    await cluster.submit(made_by("ReplicaSet", "torn", 5, spec=disk(shared=False)))
 
     path = where("pods", cluster.namespace)
     await watches.until(cluster.api, path, lambda pods: len(bound(pods)) > 0)

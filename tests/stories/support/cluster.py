@@ -16,7 +16,7 @@ from bench.plane.installation import GATE, Installation
 from bench.plane.scrape import Metrics
 from scheduler.serving.probes import RENDER
 from tests.stories.support.accountant import Accountant
-from tests.stories.support.workloads import GANG, KINDS, pod
+from tests.stories.support.workloads import GANG, KINDS, disk, pod
 from tests.support.plane_fixtures import MakeNodes
 
 SEAT = "gangwright.io/seat"
@@ -181,8 +181,8 @@ class Cluster:
 
 async def a_loud_neighbour(cluster: Cluster, node: str) -> None:
     """Beside it no pod with the rule QUIET may be, which kube-scheduler knows and the planner does not."""
-    there = {"nodeSelector": {"kubernetes.io/hostname": node}}
-    loud = pod("loud", gang="loud", scheduler="default-scheduler", spec=there, labels={"app": "loud"})
+    there = {"nodeSelector": {"kubernetes.io/hostname": node}, **disk(shared=False)}
+    loud = pod("loud", gang="loud", scheduler="default-scheduler", spec=there)
     await cluster.submit(loud)
     await cluster.seated("loud", 1)
 

@@ -19,11 +19,17 @@ KINDS = {
 }
 """API version and plural of the controllers."""
 
-APART = {"labelSelector": {"matchLabels": {"app": "loud"}}, "topologyKey": "kubernetes.io/hostname"}
-QUIET = {
-    "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [APART]}},
-}
-"""Not beside anybody loud: a rule that kube-scheduler knows and the planner does not."""
+
+def disk(*, shared: bool) -> dict[str, Any]:
+    """The part of a pod's spec with a disk that is named directly. kube-scheduler lets pods share it on a node only if
+    all of them read it: a rule that the planner does not model.
+    """
+    target = {"targetPortal": "127.0.0.1:3260", "iqn": "iqn.2026-01.io.gangwright:disk", "lun": 0}
+    return {"volumes": [{"name": "disk", "iscsi": {**target, "readOnly": shared}}]}
+
+
+QUIET = disk(shared=True)
+"""Not beside a pod that writes the disk."""
 
 
 def pod(

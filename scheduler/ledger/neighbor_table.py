@@ -1,0 +1,170 @@
+"""Which placed pods count for rules about neighbors: those that a selector selects, and those that keep others away.
+
+Lives here: the pods of each selector that was asked about, and of each anti-affinity term that a placed pod carries; the
+labels that selectors read; the labels of namespaces. Never here: a rule's outcome (`placement`).
+
+Why per question: most clusters have few such rules. A selector is counted over all pods when it is first asked about,
+and kept current from then on. Without rules, a pod's event costs nothing here.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from scheduler.model.cluster import Matrix, Snapshot
+from scheduler.model.neighbors import (
+    Counted,
+    NeighborColumns,
+    Neighbors,
+    PodLabels,
+    PodSelector,
+    PodTerm,
+    Repelling,
+    Selected,
+    counted_for,
+)
+from scheduler.model.workload import Gang, Pod, Uid
+
+SELECTORS_KEPT: Final = 256
+"""Selectors whose pods are kept current. The one that was not asked about for longest is dropped first."""
+
+Placed: TypeAlias = Iterable[tuple[Pod, str]]
+"""Pods that use resources, each with its node."""
+
+Members: TypeAlias = dict[Uid, str]
+"""Pods that count, each with its node."""
+
+
+class NeighborTable:
+    """The placed pods by selector and by anti-affinity term.  placed: all pods that use resources now."""
+
+    def __init__(self, placed: Callable[[], Placed]) -> None:
+        self._placed: Final = placed
+        self._selected: Final[OrderedDict[Selected, Members]] = OrderedDict()
+        self._repelling: Final[dict[PodTerm, Members]] = {}
+        self._namespaces: dict[str, Mapping[str, str]] = {}
+        self._known: Final[dict[PodSelector, None]] = {}
+        self._keys: Final[dict[str, frozenset[str] | None]] = {}
+
+    # ── facts ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def namespace_seen(self, name: str, labels: Mapping[str, str] | None) -> bool:
+        """The namespace has these labels; None: it was deleted. Returns whether selectors may select other pods now."""
+        before = self._namespaces.get(name)
+        if before == labels:
+            return False
+        if labels is None:
+            del self._namespaces[name]
+        else:
+            self._namespaces[name] = labels
+        self._keys.clear()
+        by_labels = any(own.namespace_labels is not None for own in self._known)
+        if by_labels:
+            self._selected.clear()
+        return by_labels
+
+    def knows(self, rules: Neighbors) -> bool:
+        """Note the selectors of these rules. Returns whether they read labels that no selector read before."""
+        fresh = [own for own in rules.selectors if own not in self._known]
+        before = dict(self._keys)
+        for selector in fresh:
+            self._known[selector] = None
+            for namespace, keys in self._keys.items():
+                if selector.reaches(namespace, self._namespaces):
+                    self._keys[namespace] = selector.keys if keys is None else keys | selector.keys
+        return before != self._keys
+
+    def put(self, pod: Pod, node: str) -> bool:
+        """This pod uses resources on this node. Returns whether that may let other pods in: affinity, a fuller domain."""
+        helps = False
+        if self._selected:
+            labels = PodLabels.of(pod.key.namespace, pod.labels)
+            for what, members in self._selected.items():
+                counts = what.counts(labels, (), self._namespaces) and not (what.living and pod.deleting)
+                if not counts:
+                    members.pop(pod.uid, None)
+                elif members.get(pod.uid) != node:
+                    members[pod.uid] = node
+                    helps = True
+        for term in pod.neighbors.anti_affinity:
+            self._repelling.setdefault(term, {})[pod.uid] = node
+        return helps
+
+    def take(self, uid: Uid) -> None:
+        """This pod no longer uses resources."""
+        for members in self._selected.values():
+            members.pop(uid, None)
+        for term in [
+            term for term, members in self._repelling.items() if members.pop(uid, None) and not members
+        ]:
+            del self._repelling[term]
+
+    # ── questions ───────────────────────────────────────────────────────────────────────────────────────
+
+    def keys(self, namespace: str) -> frozenset[str] | None:
+        """The labels that selectors read of pods of this namespace. None: no selector selects any of them."""
+        if namespace not in self._keys:
+            reaching = [own.keys for own in self._known if own.reaches(namespace, self._namespaces)]
+            self._keys[namespace] = frozenset().union(*reaching) if reaching else None
+        return self._keys[namespace]
+
+    def picture(self, snapshot: Snapshot, gangs: Iterable[Gang]) -> Snapshot:
+        """The snapshot with the columns that the rules about these gangs read. The same object if there are none."""
+        roles = [(role.labels, role.neighbors) for gang in gangs for role in gang.roles]
+        if not any(labels is not None or rules for labels, rules in roles):
+            return snapshot
+        counted = counted_for(roles, self._repelling, self._namespaces)
+        if not counted:
+            return snapshot
+        first, names = len(snapshot.axis), tuple(f"neighbors:{number}" for number in range(len(counted)))
+        free = np.zeros((len(snapshot.names), len(counted)))
+        for column, what in enumerate(counted):
+            nodes = self._members(what).values()
+            rows = [row for node in nodes if (row := snapshot.index.get(node)) is not None]
+            free[:, column] = -np.bincount(np.array(rows, dtype=np.int64), minlength=len(free))
+        wide = [np.hstack((snapshot.free, free)), np.hstack((snapshot.capacity, np.zeros_like(free)))]
+        for array in wide:
+            array.flags.writeable = False
+        return replace(
+            snapshot,
+            axis=replace(snapshot.axis, names=snapshot.axis.names + names),
+            free=wide[0],
+            capacity=wide[1],
+            nominations=tuple(
+                replace(own, needs=np.append(own.needs, np.zeros(len(counted))))
+                for own in snapshot.nominations
+            ),
+            neighbors=NeighborColumns(first, counted, dict(self._namespaces)),
+        )
+
+    def widened(self, snapshot: Snapshot, uids: Sequence[Uid], uses: Matrix) -> Matrix:
+        """float64[k, r]: these uses with the snapshot's columns of neighbors. The result is the same without any.
+
+        uids: the placed pod of each row.
+        """
+        if snapshot.neighbors is None:
+            return uses
+        more = np.zeros((len(uses), len(snapshot.neighbors.counted)))
+        for column, what in enumerate(snapshot.neighbors.counted):
+            members = self._members(what)
+            more[:, column] = [uid in members for uid in uids]
+        return np.hstack((uses, more))
+
+    def _members(self, what: Counted) -> Members:
+        if isinstance(what, Repelling):
+            return self._repelling.get(what.term, {})
+        found = self._selected.get(what)
+        if found is None:
+            found = self._selected[what] = {
+                pod.uid: node
+                for pod, node in self._placed()
+                if what.counts(PodLabels.of(pod.key.namespace, pod.labels), (), self._namespaces)
+                and not (what.living and pod.deleting)
+            }
+            if len(self._selected) > SELECTORS_KEPT:
+                self._selected.popitem(last=False)
+        self._selected.move_to_end(what)
+        return found
