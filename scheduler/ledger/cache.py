@@ -37,7 +37,7 @@ class Cache:
     def __init__(self, policy: Policy, turns: "Callable[[Cache], Turns] | None" = None) -> None:
         self.policy = policy
         self.nodes = NodeTable(policy.levels)
-        self.neighbors = NeighborTable(self._placed)
+        self.neighbors = NeighborTable(self._placed, self.pods)
         self.registry = Registry()
         self._gang_counts = GangCounts()
         self._uncounted: set[GangKey] = set()
@@ -192,9 +192,13 @@ class Cache:
                 yield pod, node
 
     def selectors_noted(self, pod: Pod) -> None:
-        """Selectors of this pod may read labels that requests left out so far: those are made again."""
-        if pod.neighbors and self.neighbors.knows(pod.neighbors):
-            for record in self.pending.queue():
+        """Selectors of this pod may read labels that the requests of waiting gangs left out so far."""
+        if not pod.neighbors:
+            return
+        queue = self.pending.queue()
+        read = self.neighbors.note(pod.neighbors, lambda: {record.key.namespace for record in queue})
+        for record in queue if read else ():
+            if record.key.namespace in read:
                 self.mark(record.key)
 
     # ── seats ───────────────────────────────────────────────────────────────────────────────────────────

@@ -31,6 +31,9 @@ from scheduler.model.workload import Gang, Pod, Uid
 SELECTORS_KEPT: Final = 256
 """Selectors whose pods are kept current. The one that was not asked about for longest is dropped first."""
 
+NAMESPACES_KEPT: Final = 1024
+"""Namespaces with cached label keys."""
+
 Placed: TypeAlias = Iterable[tuple[Pod, str]]
 """Pods that use resources, each with its node."""
 
@@ -39,10 +42,12 @@ Members: TypeAlias = dict[Uid, str]
 
 
 class NeighborTable:
-    """The placed pods by selector and by anti-affinity term.  placed: all pods that use resources now."""
+    """The placed pods by selector and by anti-affinity term.  placed: all pods that use resources now.  pods: all."""
 
-    def __init__(self, placed: Callable[[], Placed]) -> None:
+    def __init__(self, placed: Callable[[], Placed], pods: Callable[[], Iterable[Pod]]) -> None:
         self._placed: Final = placed
+        self._pods: Final = pods
+        self._forget_at = SELECTORS_KEPT
         self._selected: Final[OrderedDict[Selected, Members]] = OrderedDict()
         self._repelling: Final[dict[PodTerm, Members]] = {}
         self._namespaces: dict[str, Mapping[str, str]] = {}
@@ -66,32 +71,36 @@ class NeighborTable:
             self._selected.clear()
         return by_labels
 
-    def knows(self, rules: Neighbors) -> bool:
-        """Note the selectors of these rules. Returns whether they read labels that no selector read before."""
+    def note(self, rules: Neighbors, namespaces: Callable[[], Iterable[str]]) -> set[str]:
+        """Note the selectors of these rules. Returns which of the namespaces have pods with other labels to be read."""
         fresh = [own for own in rules.selectors if own not in self._known]
-        before = dict(self._keys)
-        for selector in fresh:
-            self._known[selector] = None
-            for namespace, keys in self._keys.items():
-                if selector.reaches(namespace, self._namespaces):
-                    self._keys[namespace] = selector.keys if keys is None else keys | selector.keys
-        return before != self._keys
+        if not fresh:
+            return set()
+        before = {name: self.keys(name) for name in namespaces()}
+        if len(self._known) >= self._forget_at:
+            self._known.clear()
+            self._known.update((own, None) for pod in self._pods() for own in pod.neighbors.selectors)
+            self._forget_at = SELECTORS_KEPT + 2 * len(self._known)
+        self._known.update(dict.fromkeys(fresh))
+        self._keys.clear()
+        return {name for name, keys in before.items() if self.keys(name) != keys}
 
     def put(self, pod: Pod, node: str) -> bool:
         """This pod uses resources on this node. Returns whether that may let other pods in: affinity, a fuller domain."""
-        helps = False
+        changed = False
         if self._selected:
             labels = PodLabels.of(pod.key.namespace, pod.labels)
             for what, members in self._selected.items():
                 counts = what.counts(labels, (), self._namespaces) and not (what.living and pod.deleting)
-                if not counts:
-                    members.pop(pod.uid, None)
-                elif members.get(pod.uid) != node:
+                before = members.get(pod.uid)
+                if counts:
                     members[pod.uid] = node
-                    helps = True
+                elif before is not None:
+                    del members[pod.uid]
+                changed = changed or before != members.get(pod.uid)
         for term in pod.neighbors.anti_affinity:
             self._repelling.setdefault(term, {})[pod.uid] = node
-        return helps
+        return changed
 
     def take(self, uid: Uid) -> None:
         """This pod no longer uses resources."""
@@ -106,7 +115,11 @@ class NeighborTable:
 
     def keys(self, namespace: str) -> frozenset[str] | None:
         """The labels that selectors read of pods of this namespace. None: no selector selects any of them."""
+        if not self._known:
+            return None
         if namespace not in self._keys:
+            if len(self._keys) >= NAMESPACES_KEPT:
+                self._keys.clear()
             reaching = [own.keys for own in self._known if own.reaches(namespace, self._namespaces)]
             self._keys[namespace] = frozenset().union(*reaching) if reaching else None
         return self._keys[namespace]

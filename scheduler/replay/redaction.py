@@ -6,7 +6,7 @@ of it is removed. Decisions on the document stay the same, except for ties, whic
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from hashlib import blake2b
@@ -16,7 +16,7 @@ import msgspec
 
 from scheduler.model.cluster import Level, Node
 from scheduler.model.demand import Demand, HostPort, Operator, Requirement, Taint, Toleration
-from scheduler.model.neighbors import labels_text, read_labels
+from scheduler.model.neighbors import PodTerm, TopologySpread, labels_text, read_labels
 from scheduler.model.policy import Policy
 from scheduler.model.queueing import Share
 from scheduler.model.workload import (
@@ -50,6 +50,8 @@ KEPT: Final[Mapping[type, frozenset[str]]] = {
     Owner: frozenset({"kind", "api_version"}),
     Asleep: frozenset({"scheduler"}),
     Quota: frozenset({"hard"}),
+    PodTerm: frozenset({"topology_key"}),
+    TopologySpread: frozenset({"topology_key"}),
 }
 """By type: fields with texts from Kubernetes, from a closed list, or from the cluster's configuration."""
 
@@ -97,6 +99,7 @@ class _Hand:
             *(own.key for own in asked),
             *(label for pod in document.pods for label, _ in pod.demand.selector),
             *(level.label for level in document.policy.levels),
+            *(key for pod in document.pods for key in _topology_keys(pod)),
         }
 
     def of(self, own: Any) -> Any:
@@ -113,6 +116,9 @@ class _Hand:
                 return self._made(own, labels=labels_text(dict(self._labels(read_labels(labels)))))
             case Demand(selector=selector):
                 return self._made(own, selector=self._labels(dict(selector)))
+            case Document(namespaces=namespaces):
+                hashed = {self._hashed(name): dict(self._labels(said)) for name, said in namespaces.items()}
+                return self._made(own, namespaces=hashed)
             case Requirement(key=label, values=values):
                 return self._made(own, values=tuple(self._value(label, text) for text in values))
             case Mapping():
@@ -134,6 +140,13 @@ class _Hand:
 
     def _value(self, label: str, text: str) -> str:
         return text if label in self._numbers else self._hashed(text)
+
+
+def _topology_keys(pod: Pod) -> Iterator[str]:
+    own = pod.neighbors
+    terms = (*own.affinity, *own.anti_affinity, *(preferred.term for preferred in own.preferred))
+    yield from (term.topology_key for term in terms)
+    yield from (constraint.topology_key for constraint in own.spread)
 
 
 def _names(own: Any) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ which are computed again. The state of a running scheduler (backoffs, excluded n
 a snapshot of the cluster, not of a process.
 """
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 from typing import Final, Literal
 
@@ -17,10 +17,10 @@ from scheduler.model.neighbors import labels_text, read_labels
 from scheduler.model.policy import Policy
 from scheduler.model.workload import Budget, Group, OwnerTraits, Pod, Quota
 
-VERSION: Final = 2
+VERSION: Final = 3
 """The version of the format. A reader accepts only its own version, because later versions may decide differently.
 
-Version 1 has another spelling of `Pod.unmodeled`: read as version 2, its pods would have no unsupported fields.
+Version 1 has another spelling of `Pod.unmodeled`. Versions 1 and 2 have no rules about neighbors and no namespaces.
 """
 
 
@@ -48,6 +48,8 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     owners: tuple[OwnerTraits, ...] = ()
     quotas: tuple[Quota, ...] = ()
     budgets: tuple[Budget, ...] = ()
+    namespaces: Mapping[str, Mapping[str, str]] = {}
+    """By name, their labels that a selector reads."""
     pods: tuple[Pod, ...] = ()
 
     def events(self) -> list[ev.Event]:
@@ -58,6 +60,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
             *map(ev.OwnerSeen, self.owners),
             *map(ev.QuotaSeen, self.quotas),
             *map(ev.BudgetSeen, self.budgets),
+            *(ev.NamespaceSeen(name, labels) for name, labels in self.namespaces.items()),
             *map(ev.PodSeen, self.pods),
         ]
 
@@ -67,13 +70,17 @@ _DOCUMENT: Final = msgspec.json.Decoder(Document)
 
 
 def document(events: Iterable[ev.Event], policy: Policy, now: float, gangwright: str) -> Document:
-    """The document with the facts of these events. The last event about a pod applies. Only pod labels that disruption
-    budgets use are kept.
+    """The document with the facts of these events. The last event about a pod applies. Only labels that disruption
+    budgets or other pods' rules read are kept.
     """
     told = list(events)
     budgets = tuple(event.budget for event in told if isinstance(event, ev.BudgetSeen))
-    named = {own.key for budget in budgets for own in budget.selector or ()}
     pods = {event.pod.uid: event.pod for event in told if isinstance(event, ev.PodSeen)}
+    selectors = {own for pod in pods.values() for own in pod.neighbors.selectors}
+    named = {own.key for budget in budgets for own in budget.selector or ()}
+    named |= {key for selector in selectors for key in selector.keys}
+    of_namespaces = {own.key for selector in selectors for own in selector.namespace_labels or ()}
+    namespaces = {event.name: event.labels for event in told if isinstance(event, ev.NamespaceSeen)}
     return Document(
         gangwright=gangwright,
         taken=now,
@@ -83,6 +90,11 @@ def document(events: Iterable[ev.Event], policy: Policy, now: float, gangwright:
         owners=tuple(event.traits for event in told if isinstance(event, ev.OwnerSeen)),
         quotas=tuple(event.quota for event in told if isinstance(event, ev.QuotaSeen)),
         budgets=budgets,
+        namespaces={
+            name: {key: value for key, value in labels.items() if key in of_namespaces}
+            for name, labels in namespaces.items()
+            if labels is not None and of_namespaces
+        },
         pods=tuple(replace(pod, labels=_only(pod.labels, named)) for pod in pods.values()),
     )
 

@@ -9,8 +9,6 @@ from scheduler.cli.submission import PRIORITIES
 from tests.cli.support.manifests import OURS, a_job
 from tests.cli.support.speaking import DISCOVERY, TEAM
 
-TERM = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {}}
-REQUIRED = {"requiredDuringSchedulingIgnoredDuringExecution": [TERM]}
 CLAIMS = "/api/v1/persistentvolumeclaims"
 VOLUMES = "/api/v1/persistentvolumes"
 
@@ -22,12 +20,6 @@ def claims(name):
 # ── what the planner does not model ─────────────────────────────────────────────────────────────────────
 
 UNMODELLED = {
-    "podAntiAffinity": ({"affinity": {"podAntiAffinity": REQUIRED}}, "spec.affinity.podAntiAffinity"),
-    "podAffinity": ({"affinity": {"podAffinity": REQUIRED}}, "spec.affinity.podAffinity"),
-    "spread": (
-        {"topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule"}]},
-        "spec.topologySpreadConstraints",
-    ),
     "resource claims": ({"resourceClaims": [{"name": "gpu"}]}, "spec.resourceClaims"),
     "a claim that is not there": (claims("new"), "spec.volumes: a claim does not exist yet"),
     "a claim that is not bound": (claims("unbound"), "spec.volumes: a claim is not bound yet"),
@@ -64,7 +56,7 @@ async def test_it_cannot_be_told_who_would_leave(cluster, write):
     for node in ("r0-n0", "r0-n1", "r1-n0", "r1-n1"):
         cluster.pod(f"on-{node}", gpus=8, node=node)
     cluster.put("urgent", PRIORITIES, "", value=1000)
-    spec = {"priorityClassName": "urgent", **UNMODELLED["podAntiAffinity"][0]}
+    spec = {"priorityClassName": "urgent", **UNMODELLED["a disk"][0]}
 
     said = await cluster.say_offline("simulate", "-f", write(a_job(spec=spec)), "-n", "team", "-o", "json")
 
@@ -73,7 +65,7 @@ async def test_it_cannot_be_told_who_would_leave(cluster, write):
 
 async def test_what_waits_for_room_alone_waits(cluster, write):
     """Even what is modelled says no: exit code 1, and the figures. It stays so beside a gang that cannot be told."""
-    spec, _ = UNMODELLED["podAntiAffinity"]
+    spec, _ = UNMODELLED["a disk"]
     large, small = a_job("large", 5, gang="large", spec=spec), a_job("small", 1, gang="small", spec=spec)
 
     one = await cluster.say_offline("simulate", "-f", write(large), "-n", "team")
@@ -86,7 +78,7 @@ async def test_what_waits_for_room_alone_waits(cluster, write):
 
 async def test_a_gang_of_a_snapshot_cannot_be_told(cluster, tmp_path):
     """Pods that wait in a snapshot ask for the same, and get the same answer."""
-    cluster.pod("waits")["spec"]["affinity"] = {"podAntiAffinity": REQUIRED}
+    cluster.pod("waits")["spec"]["affinity"] = {"podAntiAffinity": UNMODELLED["a disk"][0]}
     taken = tmp_path / "s.json"
     taken.write_text((await cluster.say("snapshot")).out)
 
@@ -142,7 +134,7 @@ async def test_submit_warns_of_it(cluster, write, case):
 
 async def test_submit_waits_for_what_happens(cluster, write):
     """With --wait the exit code tells what became of the gang, not what could be told before."""
-    spec, field = UNMODELLED["podAntiAffinity"]
+    spec, field = UNMODELLED["a disk"]
     words = ("submit", "-f", write(a_job(spec=spec)), "-n", "team", "--wait")
     task = asyncio.create_task(cluster.say(*words))
     while not any(call.path == TEAM for call in cluster.calls):

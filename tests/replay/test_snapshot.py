@@ -74,7 +74,7 @@ TORN = {
     "a name that is a number": (WHOLE.replace(b'"name":"a0-r0-n0"', b'"name":7'), "$.nodes[0].name"),
     "an unknown word": (WHOLE.replace(b'"Pending"', b'"Asleep"'), "$.pods[0].phase"),
     "no UTF-8": (WHOLE.replace(b"a0-r0-n0", b"\xff\xfe-r0-n0"), "utf-8"),
-    "deep": (b'{"kind": "GangwrightSnapshot", "version": 2, "x": ' + b"[" * 100_000, "recursion"),
+    "deep": (b'{"kind": "GangwrightSnapshot", "version": 3, "x": ' + b"[" * 100_000, "recursion"),
 }
 
 

@@ -9,6 +9,7 @@ A pod carries our gate unless told otherwise, as everybody does on the main road
 from dataclasses import replace
 
 from scheduler.model.demand import AnyOf, Demand
+from scheduler.model.neighbors import NO_NEIGHBORS, Neighbors
 from scheduler.model.workload import (
     Complaint,
     GangKey,
@@ -105,6 +106,8 @@ def a_pod(
     pinned: str | None = None,
     complaints: tuple[Complaint, ...] = (),
     preempts: bool = True,
+    neighbors: Neighbors = NO_NEIGHBORS,
+    labels: str = "",
     **needs,
 ) -> Pod:
     """One pod; `needs` as a_demand takes them. A pod that is bound is not gated."""
@@ -127,6 +130,8 @@ def a_pod(
         owner=owner,
         complaints=complaints,
         preempts=preempts,
+        neighbors=neighbors,
+        labels=labels,
     )
 
 

@@ -15,10 +15,12 @@ from typing import Protocol
 from scheduler.model.cluster import Node
 from scheduler.model.demand import AnyOf, Operator, Requirement, Term
 from scheduler.model.events import FailureKind
+from scheduler.model.neighbors import read_labels
 from scheduler.model.verbs import Allowed, Answer, Failed, FilterCall, PreemptCall, PrioritizeCall, Victims
 from scheduler.model.workload import Pod, PodKey, Uid
 from tests.engine.support.api import FakeApi, RefusalError
 from tests.engine.support.cast import OURS
+from tests.placement.support.neighborhood import Neighborhood, Resident
 
 FLUSH = 300.0
 """Seconds after which an unschedulable pod is tried again whatever happened."""
@@ -154,11 +156,31 @@ class FakeScheduler:
         used = [other for other in self._users(pod, node.name) if other.uid not in without]
         if pod.uid in self.apart and not self.apart.isdisjoint(other.uid for other in used):
             return False
+        if any(pod.neighbors for pod in self.api.pods.values()) and not self._is_welcome(
+            pod, node.name, without
+        ):
+            return False
         return all(
             dict(node.capacity).get(name, 0)
             >= wanted + sum(dict(other.demand.requests).get(name, 0) for other in used)
             for name, wanted in pod.demand.requests
         )
+
+    def _is_welcome(self, pod: Pod, node: str, without: frozenset[Uid]) -> bool:
+        """InterPodAffinity and PodTopologySpread, beside all pods on nodes, and those nominated for this one."""
+        here = {other.uid for other in self._users(pod, node)}
+        there = [
+            _resident(other, where)
+            for other in self.api.pods.values()
+            if other.uid != pod.uid and other.uid not in without and not other.phase.ended
+            if (where := self._where(other) or (node if other.uid in here else None)) in self.api.nodes
+        ]
+        hood = Neighborhood(list(self.api.nodes.values()), there)
+        return hood.welcomes(_resident(pod, node), pod.demand)
+
+    def _where(self, pod: Pod) -> str | None:
+        assumed = self.assumed.get(pod.uid)
+        return pod.node or (assumed[1] if assumed else None)
 
     def _users(self, pod: Pod, node: str) -> list[Pod]:
         """Bound and assumed pods, and those whose nomination this pod must respect."""
@@ -226,6 +248,10 @@ class FakeScheduler:
         self.resting[pod.uid] = Rest(self.api.frees, self.api.version, self.api.now, cause, errors)
         if self.api.up:
             self.api.fail(pod.uid, pod.key, reason, "no node suits the pod")
+
+
+def _resident(pod: Pod, node: str) -> Resident:
+    return Resident(node, read_labels(pod.labels), pod.neighbors, pod.key.namespace, pod.deleting)
 
 
 def matches(terms: AnyOf, node: Node) -> bool:

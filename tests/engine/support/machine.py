@@ -19,7 +19,18 @@ from scheduler.model.workload import GangKey, Phase, Pod, PodKey, Uid
 from tests.engine.support import accountant
 from tests.engine.support.api import Controller
 from tests.engine.support.cast import OURS, a_membership, a_pod, an_owner, traits_of
-from tests.engine.support.wishes import GOINGS, MISHAPS, OUTCOMES, SPANS, Rules, Wanted, few, rules, wanted
+from tests.engine.support.wishes import (
+    GOINGS,
+    MISHAPS,
+    NEIGHBORS,
+    OUTCOMES,
+    SPANS,
+    Rules,
+    Wanted,
+    few,
+    rules,
+    wanted,
+)
 from tests.engine.support.witness import Witness, used
 from tests.engine.support.world import World
 from tests.ledger.support.invariants import broken
@@ -108,6 +119,8 @@ class Gangs(RuleBasedStateMachine):
             "cpu": one.cpu,
             "namespace": one.namespace,
             "preempts": one.preempts,
+            "neighbors": NEIGHBORS[one.label],
+            "labels": f"is={one.label}" if one.label else "",
         }
         self.grace[owner.uid if owner else f"{name}-{number}"] = one.grace
         if owner is not None and (one.kind != "Job" or one.give_way):
@@ -424,7 +437,8 @@ class Gangs(RuleBasedStateMachine):
         for record in self._queue():
             waiting = [m.pod for m in record.live() if m.pod.node is None and not m.pod.held_back]
             missing = record.spec.total - _there(record)
-            if len(waiting) < missing or record.spec.wish.required or record.pinning.barred_nodes:
+            ruled = any(m.pod.labels or m.pod.neighbors for m in record.live())  # `patience` asks the planner
+            if len(waiting) < missing or record.spec.wish.required or record.pinning.barred_nodes or ruled:
                 first = first or record  # nobody here can say whether it fits
                 continue
             if self._is_over_ceiling(record, waiting[0], missing):

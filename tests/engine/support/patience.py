@@ -54,7 +54,8 @@ def _without(ledger: Ledger, record: GangRecord, question: Question, now: float)
     for pod in _lower(ledger, record, now):
         row = snapshot.index.get(pod.node or "")
         if row is not None:
-            free[row] += ledger.nodes.vector(pod.demand)
+            uses = ledger.nodes.vector(pod.demand)[None]
+            free[row] += ledger.neighbors.widened(snapshot, [pod.uid], uses)[0]
     return replace(question, snapshot=replace(snapshot, free=free))
 
 

@@ -6,10 +6,12 @@ from random import Random
 
 from hypothesis import strategies as st
 
+from scheduler.model.demand import Operator, Requirement
+from scheduler.model.neighbors import NO_NEIGHBORS, Neighbors, PodSelector, PodTerm, TopologySpread
 from scheduler.model.policy import Policy
 from scheduler.model.queueing import Backfill, Order, Reclaim, Share
 from scheduler.model.workload import GiveWay, Pin, Strategy
-from tests.support.builders import GPU
+from tests.support.builders import GPU, HOST, RACK
 
 OUTCOMES = (*["told"] * 8, "lost", "doubled", "failed", "unsure")
 GOINGS = ("delete", "delete all", "delete all", "succeed", "succeed", "fail")
@@ -19,7 +21,23 @@ MISHAPS = (
 )
 SPANS = (0.1, 0.1, 1.0, 1.0, 3.0, 3.0, 9.0, 25.0)
 
+NAMESPACES = ("default", "lab")
+
 few = st.integers(0, 7)
+
+_LOUD = PodSelector(NAMESPACES, None, (Requirement("is", Operator.IN, ("loud",)),))
+_OWN = PodSelector(("default",), None, (Requirement("is", Operator.EXISTS),))
+
+NEIGHBORS: Mapping[str, Neighbors] = {
+    "": NO_NEIGHBORS,
+    "loud": Neighbors(anti_affinity=(PodTerm(HOST, _LOUD),)),
+    "quiet": Neighbors(anti_affinity=(PodTerm(RACK, _LOUD),)),
+    "even": Neighbors(spread=(TopologySpread(RACK, _OWN, 1),)),
+    "near": Neighbors(affinity=(PodTerm(RACK, _OWN),)),
+}
+"""By what a gang's pods are labeled with: one a node, in no rack with these, evenly over racks, in one rack."""
+
+IS = ("", "", "", "", "loud", "loud", "quiet", "even", "near")
 
 POLICY = Policy(
     timeout=20.0,
@@ -36,8 +54,6 @@ POLICY = Policy(
     preemption_cooldown=10.0,
 )
 """Everything as in production, only sooner over."""
-
-NAMESPACES = ("default", "lab")
 
 SHARES: tuple[Mapping[str, Share], ...] = (
     {},
@@ -124,6 +140,8 @@ class Wanted:
     grace: float = 0.0
     """Seconds that its pods take to go when they are told to."""
     max_runtime: float | None = None
+    label: str = ""
+    """Of NEIGHBORS."""
 
 
 wanted = st.builds(
@@ -145,6 +163,7 @@ wanted = st.builds(
     give_way=st.sampled_from([None, GiveWay.SUSPEND]),
     runtime=st.sampled_from(RUNTIMES),
     grace=st.sampled_from(GRACES),
+    label=st.sampled_from(IS),
 )
 
 
@@ -167,4 +186,5 @@ def a_wish(chance: Random) -> Wanted:
         give_way=chance.choice([None, GiveWay.SUSPEND]),
         runtime=chance.choice(RUNTIMES),
         grace=chance.choice(GRACES),
+        label=chance.choice(IS),
     )

@@ -57,11 +57,11 @@ def a_picture(
 ) -> Snapshot:
     """The planner's picture of these nodes and pods, with the columns that the gangs' rules read."""
     pods = [(own.pod(number), own.node) for number, own in enumerate(there)]
-    table = NeighborTable(lambda: pods)
+    table = NeighborTable(lambda: pods, lambda: [pod for pod, _ in pods])
     for name, labels in (namespaces or {}).items():
         table.namespace_seen(name, labels)
     for pod, node in pods:
-        table.knows(pod.neighbors)
+        table.note(pod.neighbors, list)
         table.put(pod, node)
     used = {
         node.name: some_amounts(
@@ -93,10 +93,12 @@ class Neighborhood:
 
     def accepts(self, newcomer: Resident, demand) -> bool:
         """Room, node requirements, and all three rules: those of the newcomer, and those of the pods that are there."""
-        node = newcomer.node
+        return self._has_room(newcomer.node, demand) and self.welcomes(newcomer, demand)
+
+    def welcomes(self, newcomer: Resident, demand) -> bool:
+        """The three rules alone."""
         return (
-            self._has_room(node, demand)
-            and self._apart(newcomer)
+            self._apart(newcomer)
             and self._near(newcomer)
             and all(self._even(newcomer, demand, own) for own in newcomer.neighbors.spread)
         )
