@@ -39,6 +39,20 @@ def _requirements(said: Sequence[api.SelectorRequirement] | None) -> tuple[Requi
     )
 
 
+def label_requirements(selector: api.LabelSelector | None) -> tuple[Requirement, ...] | None:
+    """The requirements of a label selector. None: no selector, or an invalid one, which matches nothing."""
+    if selector is None:
+        return None
+    equal = [
+        Requirement(key, Operator.IN, (value,))
+        for key, value in sorted((selector.match_labels or {}).items())
+    ]
+    others = _requirements(selector.match_expressions)
+    if others is None or any(own.operator in {Operator.GREATER, Operator.LESS} for own in others):
+        return None
+    return (*equal, *others)
+
+
 def pinned_to(any_of: AnyOf) -> str | None:
     """The one node that every term names, if it exists. Terms that match nothing name nothing."""
     names = {_named(term) for term in any_of if term.labels or term.fields}

@@ -221,35 +221,6 @@ class Node(_Object):
     status: NodeStatus = field(default_factory=NodeStatus)
 
 
-# Storage
-
-
-class VolumeAffinity(_Part):
-    required: NodeSelector | None = None
-
-
-class VolumeSpec(_Part):
-    node_affinity: VolumeAffinity | None = None
-
-
-class PersistentVolume(_Object):
-    spec: VolumeSpec = field(default_factory=VolumeSpec)
-
-
-class ClaimSpec(_Part):
-    volume_name: str = ""
-    access_modes: list[str] | None = None
-
-
-class ClaimStatus(_Part):
-    phase: str = ""
-
-
-class PersistentVolumeClaim(_Object):
-    spec: ClaimSpec = field(default_factory=ClaimSpec)
-    status: ClaimStatus = field(default_factory=ClaimStatus)
-
-
 # Owners
 
 
@@ -378,14 +349,4 @@ class KaiPodGroup(_PodGroup):
 
 
 PodGroup: TypeAlias = PluginsPodGroup | VolcanoPodGroup | KoordinatorPodGroup | KaiPodGroup
-ApiObject: TypeAlias = (
-    Pod
-    | Node
-    | PersistentVolume
-    | PersistentVolumeClaim
-    | Job
-    | StatefulSet
-    | ResourceQuota
-    | PodDisruptionBudget
-    | PodGroup
-)
+ApiObject: TypeAlias = Pod | Node | Job | StatefulSet | ResourceQuota | PodDisruptionBudget | PodGroup

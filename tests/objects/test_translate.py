@@ -15,7 +15,7 @@ from scheduler.model.events import (
     QuotaSeen,
 )
 from scheduler.model.workload import GangKey, OwnerTraits, PodKey, Uid
-from scheduler.objects import api
+from scheduler.objects import api, storage_kinds
 from scheduler.objects.translate import Translator
 from scheduler.objects.watched_resources import RESOURCES
 from tests.objects.reading import struct
@@ -48,8 +48,12 @@ EVENTS = {
     api.VolcanoPodGroup: (GroupSeen, GroupGone("volcano", GangKey("team", "o"))),
     api.KoordinatorPodGroup: (GroupSeen, GroupGone("koordinator", GangKey("team", "o"))),
     api.KaiPodGroup: (GroupSeen, GroupGone("kai", GangKey("team", "o"))),
-    api.PersistentVolume: (None, None),
-    api.PersistentVolumeClaim: (None, None),
+    storage_kinds.StorageClass: (None, None),
+    storage_kinds.CSIDriver: (None, None),
+    storage_kinds.CSIStorageCapacity: (None, None),
+    storage_kinds.CSINode: (None, None),
+    storage_kinds.PersistentVolume: (None, None),
+    storage_kinds.PersistentVolumeClaim: (None, None),
 }
 
 
@@ -67,14 +71,14 @@ def test_waiting_pods_are_told_anew_when_their_claim_is_bound() -> None:
     translator = Translator()
     assert gaps(translator.seen(pod_of("a"))) == [("spec.volumes: a claim does not exist yet",)]
     translator.seen(pod_of("b", node="n1"))
-    assert gaps(translator.seen(struct(api.PersistentVolumeClaim, CLAIM))) == [
+    assert gaps(translator.seen(struct(storage_kinds.PersistentVolumeClaim, CLAIM))) == [
         ("spec.volumes: a claim is not bound yet",)
     ]
-    assert gaps(translator.seen(struct(api.PersistentVolume, "metadata: {name: pv}"))) == [()]
-    assert gaps(translator.gone(api.PersistentVolume, "", "pv", "x")) == [
+    assert gaps(translator.seen(struct(storage_kinds.PersistentVolume, "metadata: {name: pv}"))) == [()]
+    assert gaps(translator.gone(storage_kinds.PersistentVolume, "", "pv", "x")) == [
         ("spec.volumes: a claim is not bound yet",)
     ]
-    assert gaps(translator.gone(api.PersistentVolumeClaim, "team", "data", "x")) == [
+    assert gaps(translator.gone(storage_kinds.PersistentVolumeClaim, "team", "data", "x")) == [
         ("spec.volumes: a claim does not exist yet",)
     ]
 
@@ -86,7 +90,7 @@ def test_pods_that_left_or_got_a_node_are_not_told_anew() -> None:
     translator.seen(pod_of("b"))
     translator.gone(api.Pod, "team", "a", "uid-a")
     translator.seen(pod_of("b", node="n1"))
-    assert translator.seen(struct(api.PersistentVolumeClaim, CLAIM)) == []
+    assert translator.seen(struct(storage_kinds.PersistentVolumeClaim, CLAIM)) == []
 
 
 def test_an_owner_known_by_its_kind_lives_as_long_as_its_pods() -> None:
