@@ -229,7 +229,9 @@ class Volumes:
         name, spec = found.metadata.name, found.spec
         reach = terms(spec.node_affinity.required if spec.node_affinity else None)
         nodes = tuple(own for own in (reach, _zones(found)) if own)
-        claim = ClaimKey(spec.claim_ref.namespace, spec.claim_ref.name) if spec.claim_ref else None
+        # A released volume still names its last claim, and another claim may have that name now.
+        named = spec.claim_ref if found.status.phase not in {"Released", "Failed"} else None
+        claim = ClaimKey(named.namespace, named.name) if named is not None else None
         return self._put_volume(name, _Volume(nodes, _driver(spec)), claim, _available(found, reach))
 
     def lose_volume(self, name: str) -> Touched:
