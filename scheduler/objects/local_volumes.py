@@ -9,7 +9,9 @@ each claim the smallest volume that fits. Kinds that overlap in part, for exampl
 """
 
 from collections.abc import Mapping
-from itertools import islice
+from functools import lru_cache
+from hashlib import blake2b
+from itertools import chain, islice
 from typing import Final, NamedTuple
 
 from scheduler.model.demand import AnyOf, Operator, Requirement
@@ -33,23 +35,20 @@ class Kind(NamedTuple):
 
     @property
     def resource(self) -> str:
-        """The name of the resource. It has no slash, so that it is not taken for a device."""
-        selector = ";".join(f"{own.key} {own.operator} {','.join(own.values)}" for own in self.selector)
-        parts = (
-            self.klass,
-            str(self.size),
-            ",".join(sorted(self.modes)),
-            self.mode,
-            self.attributes,
-            selector,
-        )
-        return LOCAL_VOLUMES + ":".join(parts).replace("/", "|")
+        """The name of the resource: a hash, because users choose the parts of a kind."""
+        return _resource(self)
 
     def is_looser(self, other: "Kind") -> bool:
         """Each volume that fits the other kind fits this one."""
         same = (self.klass, self.mode, self.attributes) == (other.klass, other.mode, other.attributes)
         narrower = self.size <= other.size and self.modes <= other.modes
         return same and narrower and set(self.selector) <= set(other.selector)
+
+
+@lru_cache(maxsize=4 * KINDS)
+def _resource(kind: Kind) -> str:
+    text = repr(kind._replace(modes=frozenset())) + repr(sorted(kind.modes))
+    return LOCAL_VOLUMES + blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 class LocalVolume(NamedTuple):
@@ -86,20 +85,23 @@ class LocalVolumes:
         self._at: dict[str, dict[str, LocalVolume]] = {}
         self._shared: dict[str, dict[str, LocalVolume]] = {}
         """By class: volumes that several nodes may reach."""
-        self._kinds: dict[Kind, int] = {}
-        """The number of claims of each kind."""
+        self._kinds: dict[str, dict[Kind, int]] = {}
+        """By class, the number of claims of each kind."""
+        self._static: dict[str, None] = {}
+        """Classes whose claims wait for existing volumes."""
+        self._counted: tuple[Kind, ...] = ()
 
     def columns(self, host: str) -> dict[str, int]:
         """By resource, how many volumes of this host fit its kind. Kinds without any are left out."""
         here = self._at.get(host)
         if not here:
             return {}
-        fits = {kind.resource: sum(own.fits(kind) for own in here.values()) for kind in self._counted()}
+        fits = {kind.resource: sum(own.fits(kind) for own in here.values()) for kind in self._counted}
         return {name: count for name, count in fits.items() if count}
 
     def takes(self, kind: Kind) -> list[str]:
         """The resources of which a claim of this kind takes one each. Empty: it is not counted."""
-        counted = self._counted()
+        counted = self._counted
         return [own.resource for own in counted if own.is_looser(kind)] if kind in counted else []
 
     def is_shared(self, kind: Kind) -> bool:
@@ -110,17 +112,32 @@ class LocalVolumes:
         """The hosts with available volumes."""
         return list(self._at)
 
-    def wait(self, kind: Kind, claims: int) -> bool:
-        """`claims` more claims of this kind wait, or fewer. Whether kinds appeared or disappeared."""
-        now = self._kinds.get(kind, 0) + claims
-        changed = (now > 0) != (kind in self._kinds)
-        self._kinds[kind] = now
+    def wait(self, kind: Kind, claims: int) -> set[str]:
+        """`claims` more claims of this kind wait, or fewer. Returns the classes with other counted kinds than before."""
+        group = self._kinds.setdefault(kind.klass, {})
+        group[kind] = now = group.get(kind, 0) + claims
         if now <= 0:
-            del self._kinds[kind]
-        return changed
+            del group[kind]
+        if not group:
+            del self._kinds[kind.klass]
+        return self._recount() if now in {0, claims} else set()
 
-    def put(self, name: str, new: LocalVolume | None) -> set[str | None]:
-        """This volume is available, or no longer (None). Returns the hosts that it affects, None for several."""
+    def serve(self, klass: str, *, static: bool) -> set[str]:
+        """Claims of this class wait for existing volumes, or not. Returns the classes with other counted kinds."""
+        if static:
+            self._static[klass] = None
+        else:
+            self._static.pop(klass, None)
+        return self._recount()
+
+    def _recount(self) -> set[str]:
+        before = self._counted
+        kinds = chain.from_iterable(self._kinds.get(klass, ()) for klass in self._static)
+        self._counted = tuple(islice(kinds, KINDS))
+        return {own.klass for own in {*before} ^ {*self._counted}}
+
+    def put(self, name: str, new: LocalVolume | None) -> list[LocalVolume]:
+        """This volume is available, or no longer (None). Returns it as it was and is, if that differs."""
         before = self._volumes.pop(name, None)
         if before is not None:
             self._group(before).pop(name)
@@ -130,12 +147,9 @@ class LocalVolumes:
         if new is not None:
             self._volumes[name] = new
             self._group(new)[name] = new
-        return set() if before == new else {own.host for own in (before, new) if own is not None}
+        return [] if before == new else [own for own in (before, new) if own is not None]
 
     def _group(self, own: LocalVolume) -> dict[str, LocalVolume]:
         if own.host is None:
             return self._shared.setdefault(own.klass, {})
         return self._at.setdefault(own.host, {})
-
-    def _counted(self) -> list[Kind]:
-        return list(islice(self._kinds, KINDS))

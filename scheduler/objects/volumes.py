@@ -216,12 +216,14 @@ class Volumes:
         old, now = (own.kind if own is not None else None for own in (before, new))
         if old == now:
             return touched
-        changed = [self._local.wait(kind, by) for kind, by in ((now, 1), (old, -1)) if kind is not None]
-        if not any(changed):
-            return touched
-        # Kinds are counted in the order of their appearance, so others may be counted from now on.
-        waiting = [own for group in self._waiting.values() for own in group]
-        return Touched({*touched.claims, *waiting}, hosts=self._local.hosts())
+        changed = self._local.wait(now, 1) if now is not None else set()
+        changed |= self._local.wait(old, -1) if old is not None else set()
+        more = self._of_counted(changed)
+        return Touched({*touched.claims, *more.claims}, hosts=more.hosts)
+
+    def _of_counted(self, classes: set[str]) -> Touched:
+        """The effect of other counted kinds in these classes. Their number is bounded, so one may replace another."""
+        return Touched(self._of_classes(classes).claims, hosts=self._local.hosts()) if classes else Touched()
 
     # Volumes
 
@@ -251,18 +253,27 @@ class Volumes:
             self._reserving[name], self._reserved[claim] = claim, name
         if old != claim or before != new:
             touched |= {own for own in (old, claim) if own is not None}
-        hosts = self._local.put(name, available)
-        if None in hosts:  # it belongs to no count, so claims that it fits are not modeled
-            touched |= {own for group in self._waiting.values() for own in group}
-        return Touched(touched, hosts=[own for own in hosts if own is not None])
+        moved = self._local.put(name, available)
+        # A volume that several nodes reach belongs to no count, so claims that it fits are not modeled.
+        touched |= {own for each in moved if each.host is None for own in self._waiting.get(each.klass, ())}
+        return Touched(touched, hosts=[own.host for own in moved if own.host is not None])
 
     # Classes, drivers, capacities and limits
 
     def see_class(self, found: kinds.StorageClass) -> Touched:
-        return self._of_classes(self._classes.see_class(found))
+        return self._served(self._classes.see_class(found))
 
     def lose_class(self, name: str) -> Touched:
-        return self._of_classes(self._classes.lose_class(name))
+        return self._served(self._classes.lose_class(name))
+
+    def _served(self, classes: set[str]) -> Touched:
+        """The effect of classes that changed."""
+        counted: set[str] = set()
+        for name in classes:
+            known = self._classes.get(name)
+            counted |= self._local.serve(name, static=known is not None and known.late and not known.creates)
+        more = self._of_counted(counted)
+        return Touched({*self._of_classes(classes).claims, *more.claims}, hosts=more.hosts)
 
     def see_driver(self, found: kinds.CSIDriver) -> Touched:
         return self._of_classes(self._classes.see_driver(found))

@@ -210,7 +210,7 @@ def test_a_released_volume_is_for_no_claim() -> None:
     klass = a_class("local", provisioner="kubernetes.io/no-provisioner")
     left = a_volume("p1", "n1", phase="Released", more="claimRef: {namespace: team, name: data}")
     (name,) = known(klass, a_claim("data", "local"), left).needs(DATA).takes
-    assert name.startswith("local-volumes-local:")
+    assert name.startswith("local-volumes-")
 
 
 def test_selectors_and_modes_decide_which_local_volumes_fit() -> None:
@@ -309,3 +309,18 @@ def test_limits_of_nodes_are_read() -> None:
     assert set(volumes.see_limits(node).nodes) == set()
     assert set(volumes.lose_limits("n1").nodes) == {"n1"}
     assert volumes.columns("n1", "") == {}
+
+
+def test_claims_of_classes_with_a_provisioner_are_no_kinds() -> None:
+    """They do not use up the kinds that are counted, whichever object comes first."""
+    volumes = known(a_volume("p", "n1", "1Ti"))
+    for number in range(KINDS):
+        volumes.see_claim(a_claim(f"c{number}", "fast", f"{number + 1}Gi"))
+    volumes.see_claim(a_claim("data", "local"))
+    volumes.see_class(a_class())
+    touched = volumes.see_class(a_class("local", provisioner="kubernetes.io/no-provisioner"))
+    assert (set(touched.claims), set(touched.hosts)) == ({DATA}, {"n1"})
+    (name,) = volumes.needs(DATA).takes
+    assert volumes.columns("n1", "n1") == {name: 1}
+    assert set(volumes.lose_class("local").hosts) == {"n1"}
+    assert volumes.columns("n1", "n1") == {}
