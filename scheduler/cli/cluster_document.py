@@ -25,6 +25,7 @@ from scheduler.kube.listing import listed, objects
 from scheduler.model.events import Event
 from scheduler.model.policy import Policy
 from scheduler.objects import api
+from scheduler.objects.watched_resources import WatchedObject
 from scheduler.replay import Document, document
 from scheduler.service.informers import Informers
 from scheduler.settings import load
@@ -32,8 +33,16 @@ from scheduler.settings import load
 NEEDED: Final = frozenset({"nodes", "pods"})
 """Kinds that are required for an answer. Without the others it is a little less exact."""
 
-STORAGE: Final = frozenset({"persistentvolumeclaims", "persistentvolumes"})
-"""Kinds that show which volumes the claims of pods are bound to."""
+STORAGE: Final = frozenset(
+    {
+        "csidrivers.storage.k8s.io",
+        "csistoragecapacities.storage.k8s.io",
+        "persistentvolumeclaims",
+        "persistentvolumes",
+        "storageclasses.storage.k8s.io",
+    }
+)
+"""Kinds that show where the claims of pods are bound or can be bound."""
 
 MADE_BY: Final = ("app.kubernetes.io/name", "gangwright")
 """The label of Gangwright's own Pods, which include kube-scheduler."""
@@ -100,7 +109,7 @@ class Reading:
     def document(self) -> Document:
         return document(self._events, self.policy, self._now, scheduler.__version__)
 
-    def imagine(self, objects: Iterable[api.ApiObject]) -> list[Event]:
+    def imagine(self, objects: Iterable[WatchedObject]) -> list[Event]:
         """The events that would follow if these objects existed. Raises SettingsError for an unreadable object."""
         before, self._events = self._events, []
         for number, own in enumerate(objects):

@@ -18,10 +18,9 @@ from scheduler.cli.template import MOST, Template, Thing, at, built, count, of_j
 from scheduler.elastic.controller.pod_template import Kit, Owner, Worker, manifest, problems
 from scheduler.elastic.job.validation import decode_spec
 from scheduler.errors import SettingsError
-from scheduler.objects import api
 from scheduler.objects.labels import ELASTIC_KIND
 from scheduler.objects.owners import one_by_one
-from scheduler.objects.watched_resources import RESOURCES
+from scheduler.objects.watched_resources import RESOURCES, WatchedObject
 
 LARGEST: Final = 4 * 2**20
 """Largest size of a file in bytes. The API server accepts at most 3 MiB per object."""
@@ -94,7 +93,7 @@ def _joined(name: str, part: str) -> str:
     return f"{name}-{part}" if part else name
 
 
-def objects(thing: Thing, namespace: str) -> list[api.ApiObject]:
+def objects(thing: Thing, namespace: str) -> list[WatchedObject]:
     """The object itself, if it describes pods (a PodGroup). Raises SettingsError."""
     group = str(thing["apiVersion"])
     for row in RESOURCES:

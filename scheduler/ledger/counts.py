@@ -15,6 +15,7 @@ from scheduler.ledger.phase import State
 from scheduler.model.decision import Quality
 from scheduler.model.demand import Demand
 from scheduler.model.preemption_units import Preempt
+from scheduler.model.resources import is_shown
 from scheduler.model.workload import GangKey
 
 
@@ -132,7 +133,8 @@ def _amounts(wants: Iterable[tuple[Demand, int]]) -> Counter[str]:
     total: Counter[str] = Counter()
     for demand, count in wants:
         for name, amount in demand.requests:
-            total[name] += amount * count
+            if is_shown(name):
+                total[name] += amount * count
     return total
 
 

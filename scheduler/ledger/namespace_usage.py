@@ -13,7 +13,7 @@ from scheduler.ledger.phase import State
 from scheduler.model.demand import Demand
 from scheduler.model.preemption_units import Limit
 from scheduler.model.queueing import Share, Usage
-from scheduler.model.resources import written
+from scheduler.model.resources import is_shown, written
 from scheduler.model.workload import Gang, GangKey, Quota, Uid
 
 Sums = dict[str, float]
@@ -72,6 +72,8 @@ class ShareUsage:
         self.version += 1
         sums = self._used.setdefault(namespace, {})
         for name, value in demand.requests:
+            if not is_shown(name):
+                continue
             sums[name] = sums.get(name, 0.0) + sign * value
             if not sums[name]:
                 del sums[name]

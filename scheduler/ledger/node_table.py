@@ -25,7 +25,7 @@ from scheduler.model.cluster import (
     taint_masks,
 )
 from scheduler.model.demand import Demand, HostPort, Taint
-from scheduler.model.resources import Amounts, ResourceAxis, Vector
+from scheduler.model.resources import UNLIMITED, Amounts, ResourceAxis, Vector, is_unlimited, lacks
 from scheduler.model.workload import Uid
 
 VECTORS_KEPT: Final = 4096
@@ -169,7 +169,7 @@ class NodeTable:
         """The node has enough free resources and host ports for one more of this demand."""
         columns = self._now()
         row = columns.index.get(node)
-        if row is None or any(name not in columns.axis.index for name, _ in demand.requests):
+        if row is None or lacks(columns.axis.index, demand.requests):
             return False
         free = columns.capacity[row] - self._used[row]
         needs = self.vector(demand)
@@ -265,6 +265,7 @@ class NodeTable:
 def _columns(nodes: Sequence[Node], axis: ResourceAxis, levels: tuple[Level, ...]) -> _Columns:
     names = tuple(node.name for node in nodes)
     capacity = np.zeros((len(nodes), len(axis)))
+    capacity[:, [is_unlimited(name) for name in axis.names]] = UNLIMITED
     for row, node in enumerate(nodes):
         for resource, value in node.capacity:
             capacity[row, axis.index[resource]] = value

@@ -6,7 +6,7 @@ up to 2**53 (8 PiB of memory on one node). So sums and differences are exact and
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, Decimal
 from typing import Final, TypeAlias
@@ -21,11 +21,20 @@ PODS: Final = "pods"
 HUGE_PAGES: Final = "hugepages-"
 """Prefix of resources that are huge pages of one size."""
 
+ATTACHED_VOLUMES: Final = "attachable-volumes-"
+"""Prefix of resources that are volumes of one driver. A node without an amount of it attaches any number."""
+
+LOCAL_VOLUMES: Final = "local-volumes-"
+"""Prefix of resources that are available volumes of one node, for claims of one kind."""
+
 NATIVE: Final = (CPU, MEMORY, EPHEMERAL_STORAGE, PODS)
 """Resources that every node has, in the order of the first columns of every matrix."""
 
 EXACT: Final = 2**53
 """Above this a float64 no longer holds every whole number, so larger amounts are rejected."""
+
+UNLIMITED: Final = EXACT
+"""The capacity of a node that attaches any number of volumes of a driver."""
 
 Vector: TypeAlias = NDArray[np.float64]
 """float64[r], in the units of a ResourceAxis."""
@@ -96,6 +105,21 @@ def is_device(resource: str) -> bool:
     return "/" in resource
 
 
+def is_unlimited(resource: str) -> bool:
+    """Whether a node that names no amount of the resource has no limit, instead of none of it."""
+    return resource.startswith(ATTACHED_VOLUMES)
+
+
+def is_shown(resource: str) -> bool:
+    """Whether users see its amounts. Volumes are counted for placement alone, and count in no share."""
+    return not resource.startswith((ATTACHED_VOLUMES, LOCAL_VOLUMES))
+
+
+def lacks(known: Container[str], wanted: Amounts) -> bool:
+    """A wanted resource is missing among the known ones, so no node has it."""
+    return any(name not in known and not is_unlimited(name) for name, _ in wanted)
+
+
 def is_bytes(resource: str) -> bool:
     """Whether its unit is a byte."""
     return resource in {MEMORY, EPHEMERAL_STORAGE} or resource.startswith(HUGE_PAGES)
@@ -120,8 +144,9 @@ class ResourceAxis:
         return ResourceAxis(self.names + tuple(fresh)) if fresh else self
 
     def vector(self, wanted: Amounts) -> Vector:
-        """float64[r]: the amounts in columns.  Raises KeyError for a resource that is not on the axis."""
+        """float64[r]: the amounts in columns.  Raises KeyError for a resource that no node has."""
         row = np.zeros(len(self.names))
         for name, value in wanted:
-            row[self.index[name]] = value
+            if name in self.index or not is_unlimited(name):
+                row[self.index[name]] = value
         return row

@@ -16,21 +16,6 @@ NOWHERE: Final = (Term(),)
 """A term without conditions matches no node."""
 
 _OPERATORS: Final = {operator.value: operator for operator in Operator}
-_OF_LABELS: Final = {
-    own.value: own for own in (Operator.IN, Operator.NOT_IN, Operator.EXISTS, Operator.DOES_NOT_EXIST)
-}
-
-
-def label_requirements(selector: LabelSelector | None) -> tuple[Requirement, ...] | None:
-    """The requirements of a label selector. None: it selects nothing, because it is missing or invalid."""
-    if selector is None:
-        return None
-    equal = sorted((selector.match_labels or {}).items())
-    read = [(own, _OF_LABELS.get(own.operator)) for own in selector.match_expressions or ()]
-    others = [Requirement(own.key, how, tuple(own.values or ())) for own, how in read if how is not None]
-    if len(others) < len(read):
-        return None
-    return (*(Requirement(key, Operator.IN, (value,)) for key, value in equal), *others)
 
 
 def terms(selector: NodeSelector | None) -> AnyOf:
@@ -52,6 +37,20 @@ def _requirements(said: Sequence[SelectorRequirement] | None) -> tuple[Requireme
     return tuple(
         Requirement(own.key, _OPERATORS[own.operator], tuple(own.values or ())) for own in said or ()
     )
+
+
+def label_requirements(selector: LabelSelector | None) -> tuple[Requirement, ...] | None:
+    """The requirements of a label selector. None: no selector, or an invalid one, which matches nothing."""
+    if selector is None:
+        return None
+    equal = [
+        Requirement(key, Operator.IN, (value,))
+        for key, value in sorted((selector.match_labels or {}).items())
+    ]
+    others = _requirements(selector.match_expressions)
+    if others is None or any(own.operator in {Operator.GREATER, Operator.LESS} for own in others):
+        return None
+    return (*equal, *others)
 
 
 def pinned_to(any_of: AnyOf) -> str | None:

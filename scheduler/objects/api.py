@@ -12,7 +12,6 @@ from msgspec import field
 from scheduler.objects.api_affinity import (
     Affinity,
     LabelSelector,
-    NodeSelector,
     Part,
     SpreadConstraint,
     Texts,
@@ -184,37 +183,8 @@ class Node(_Object):
     status: NodeStatus = field(default_factory=NodeStatus)
 
 
-# Storage
-
-
-class VolumeAffinity(Part):
-    required: NodeSelector | None = None
-
-
-class VolumeSpec(Part):
-    node_affinity: VolumeAffinity | None = None
-
-
 class Namespace(_Object):
     """Only its labels matter."""
-
-
-class PersistentVolume(_Object):
-    spec: VolumeSpec = field(default_factory=VolumeSpec)
-
-
-class ClaimSpec(Part):
-    volume_name: str = ""
-    access_modes: list[str] | None = None
-
-
-class ClaimStatus(Part):
-    phase: str = ""
-
-
-class PersistentVolumeClaim(_Object):
-    spec: ClaimSpec = field(default_factory=ClaimSpec)
-    status: ClaimStatus = field(default_factory=ClaimStatus)
 
 
 # Owners
@@ -341,14 +311,5 @@ class KaiPodGroup(_PodGroup):
 
 PodGroup: TypeAlias = PluginsPodGroup | VolcanoPodGroup | KoordinatorPodGroup | KaiPodGroup
 ApiObject: TypeAlias = (
-    Pod
-    | Node
-    | Namespace
-    | PersistentVolume
-    | PersistentVolumeClaim
-    | Job
-    | StatefulSet
-    | ResourceQuota
-    | PodDisruptionBudget
-    | PodGroup
+    Pod | Node | Namespace | Job | StatefulSet | ResourceQuota | PodDisruptionBudget | PodGroup
 )

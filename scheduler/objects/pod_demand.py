@@ -13,6 +13,7 @@ Quantities are kept in whole thousandths, rounded up, as the API server stores t
 sum, not from its parts.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import ROUND_CEILING
 from functools import lru_cache
@@ -21,6 +22,7 @@ from typing import Final, NamedTuple, TypeAlias
 from scheduler.model.demand import AnyOf, Demand, HostPort, Toleration
 from scheduler.model.neighbors import NO_NEIGHBORS, Neighbors
 from scheduler.model.resources import (
+    ATTACHED_VOLUMES,
     CPU,
     EPHEMERAL_STORAGE,
     EXACT,
@@ -37,13 +39,13 @@ from scheduler.objects import api, api_affinity
 from scheduler.objects.affinity import can_be_narrowed, pinned_to, terms, unpinned
 from scheduler.objects.parsing import shown
 from scheduler.objects.pod_affinity import neighbors_of
-from scheduler.objects.volumes import ClaimKey, Unsettled, Volumes
+from scheduler.objects.volumes import ClaimKey, ClaimNeeds, Volumes
 
 Counted: TypeAlias = dict[str, int]
 """Thousandths by resource."""
 
 _NATIVE: Final = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE})
-_PREFIXED: Final = (HUGE_PAGES, "attachable-volumes-")
+_PREFIXED: Final = (HUGE_PAGES, ATTACHED_VOLUMES)
 _Reading: TypeAlias = Callable[[api.Container], api.Amounts]
 
 
@@ -209,12 +211,6 @@ def _in_force(pod: api.Pod) -> Counted:
     return _most(*given) if infeasible else _most(_together(spec, _of_spec), *given)
 
 
-_UNSETTLED: Final = {
-    Unsettled.MISSING: "spec.volumes: a claim does not exist yet",
-    Unsettled.UNBOUND: "spec.volumes: a claim is not bound yet",
-}
-
-
 class Wanted(NamedTuple):
     """The requirements in a pod's spec."""
 
@@ -241,7 +237,9 @@ def wanted(pod: api.Pod, volumes: Volumes, pin: str = "") -> Wanted:
     pod, its node requirements matter too, without Gangwright's pin: its owner's next pod will have the same.
     pin: the node in Gangwright's pin. Empty: there is no pin, and a node in the affinity is the owner's choice.
     """
-    amounts, complaints = _room(pod)
+    claims = claims_of(pod)
+    needed = [volumes.needs(claim) for claim in claims]
+    amounts, complaints = _room(pod, needed)
     ports = tuple(sorted(set(_ports(pod.spec))))
     near = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
     affinity = terms(near.required if near is not None else None)
@@ -253,9 +251,7 @@ def wanted(pod: api.Pod, volumes: Volumes, pin: str = "") -> Wanted:
         return Wanted(demand, pinned=pinned, complaints=complaints, neighbors=neighbors)
     if pod.spec.node_name and pin == pod.spec.node_name:
         affinity = unpinned(affinity, pin)
-    claims = claims_of(pod)
-    reached = [volumes.reach(claim) for claim in claims]
-    constraints = [affinity, *(found for found in reached if not isinstance(found, Unsettled))]
+    constraints = [affinity, *(any_of for own in needed for any_of in own.nodes)]
     demand = Demand(
         requests=amounts,
         selector=tuple(sorted((pod.spec.node_selector or {}).items())),
@@ -265,13 +261,16 @@ def wanted(pod: api.Pod, volumes: Volumes, pin: str = "") -> Wanted:
     )
     if pod.spec.node_name:
         return Wanted(demand, pinned=pinned, complaints=complaints, neighbors=neighbors)
-    gaps = [*_gaps(pod.spec, affinity), *_volume_gaps(pod.spec, claims, reached, volumes)]
+    gaps = [*_gaps(pod.spec, affinity), *_volume_gaps(pod.spec, claims, needed, volumes)]
     return Wanted(demand, affinity, pinned, tuple(dict.fromkeys(gaps)), complaints, neighbors)
 
 
-def _room(pod: api.Pod) -> tuple[Amounts, tuple[Complaint, ...]]:
+def _room(pod: api.Pod, claims: Iterable[ClaimNeeds]) -> tuple[Amounts, tuple[Complaint, ...]]:
+    """What the pod and its volumes take from a node."""
     try:
-        return needs(pod), ()
+        own = needs(pod)
+        volumes = Counter(name for claim in claims for name in claim.takes)
+        return amounts({**dict(own), **volumes}) if volumes else own, ()
     except InvalidQuantity as wrong:
         remedy = "use quantities such as 500m, 4Gi or 2"
         return ((PODS, 1),), (Complaint("spec.containers.resources", shown(str(wrong)), remedy),)
@@ -298,7 +297,7 @@ def _ports(spec: api.PodSpec) -> Iterator[HostPort]:
 
 
 def claims_of(pod: api.Pod) -> list[ClaimKey]:
-    """The claims of the pod's volumes. Those of ephemeral volumes are named after pod and volume."""
+    """The distinct claims of the pod's volumes. Those of ephemeral volumes are named after pod and volume."""
     names = [
         volume.persistent_volume_claim.claim_name
         if volume.persistent_volume_claim is not None
@@ -306,7 +305,7 @@ def claims_of(pod: api.Pod) -> list[ClaimKey]:
         for volume in pod.spec.volumes or ()
         if volume.persistent_volume_claim is not None or volume.ephemeral is not None
     ]
-    return [ClaimKey(pod.metadata.namespace, name) for name in names]
+    return [ClaimKey(pod.metadata.namespace, name) for name in dict.fromkeys(names)]
 
 
 def _gaps(spec: api.PodSpec, affinity: AnyOf) -> Iterator[str]:
@@ -320,11 +319,11 @@ def _gaps(spec: api.PodSpec, affinity: AnyOf) -> Iterator[str]:
 
 
 def _volume_gaps(
-    spec: api.PodSpec, claims: Sequence[ClaimKey], reached: Sequence[AnyOf | Unsettled], volumes: Volumes
+    spec: api.PodSpec, claims: Sequence[ClaimKey], needed: Sequence[ClaimNeeds], volumes: Volumes
 ) -> Iterator[str]:
-    for claim, found in zip(claims, reached, strict=True):
-        if isinstance(found, Unsettled):
-            yield _UNSETTLED[found]
+    for claim, found in zip(claims, needed, strict=True):
+        if found.gap:
+            yield found.gap
         if volumes.for_one_pod(claim):
             yield "spec.volumes: a claim is ReadWriteOncePod"
     if any(

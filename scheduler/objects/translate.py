@@ -1,17 +1,22 @@
 """API objects as events of the model: the entry point of this package.
 
 Lives here: `Translator`, which turns seen and deleted objects into events. It stores only what one kind of object needs
-from another: where claims are bound, which unbound pods wait for that, and which owners are known by their kind alone.
+from another: the storage behind claims, which pods and nodes depend on it, and which owners are known by their kind alone.
 Never here: which pods are bound, held or waiting (`ledger`).
 """
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 from scheduler.model import events as ev
-from scheduler.model.cluster import DEFAULT_LEVELS, Level
-from scheduler.model.workload import Complaint, GangKey, Owner, PodKey, Uid
-from scheduler.objects import api, groups, nodes, owners, pod_disruption_budgets, pods, quotas
+from scheduler.model.cluster import DEFAULT_LEVELS, Level, Node
+from scheduler.model.workload import Complaint, GangKey, Owner, Phase, Pod, PodKey, Uid
+from scheduler.objects import api, groups, nodes, owners, pod_disruption_budgets, pods, quotas, storage_kinds
 from scheduler.objects.interner import Interner
+from scheduler.objects.local_volumes import HOSTNAME
 from scheduler.objects.pod_demand import claims_of
-from scheduler.objects.volumes import ClaimKey, Volumes
+from scheduler.objects.volumes import ClaimKey, Touched, Volumes
+from scheduler.objects.watched_resources import WatchedObject
 
 
 class Translator:
@@ -23,13 +28,18 @@ class Translator:
         self._levels = levels
         self._interner = interner or Interner()
         self.volumes = Volumes()
-        """The bound volumes of claims."""
-        self._claiming: dict[ClaimKey, dict[Uid, api.Pod]] = {}
+        """The storage behind claims."""
+        self._claiming: dict[ClaimKey, dict[Uid, tuple[api.Pod, Pod]]] = {}
+        """By claim, the pods that depend on it: as read, and as last reported."""
         self._claims: dict[Uid, list[ClaimKey]] = {}
         self._owned: dict[str, set[Uid]] = {}
         self._owners: dict[Uid, str] = {}
+        self._nodes: dict[str, tuple[Node, Node]] = {}
+        """By name, each node without volumes, and as last reported."""
+        self._hosts: dict[str, str] = {}
+        """By value of the host label, the name of the node."""
 
-    def seen(self, found: api.ApiObject) -> list[ev.Event]:
+    def seen(self, found: WatchedObject) -> list[ev.Event]:
         """The events for an object that exists in this state."""
         match found:
             case api.Pod():
@@ -38,10 +48,18 @@ class Translator:
                 return self._node(found)
             case api.Namespace():
                 return [ev.NamespaceSeen(found.metadata.name, dict(found.metadata.labels or {}))]
-            case api.PersistentVolume():
+            case storage_kinds.PersistentVolume():
                 return self._again(self.volumes.see_volume(found))
-            case api.PersistentVolumeClaim():
+            case storage_kinds.PersistentVolumeClaim():
                 return self._again(self.volumes.see_claim(found))
+            case storage_kinds.StorageClass():
+                return self._again(self.volumes.see_class(found))
+            case storage_kinds.CSIDriver():
+                return self._again(self.volumes.see_driver(found))
+            case storage_kinds.CSIStorageCapacity():
+                return self._again(self.volumes.see_capacity(found))
+            case storage_kinds.CSINode():
+                return self._again(self.volumes.see_limits(found))
             case api.Job():
                 return [ev.OwnerSeen(owners.job(found, self._levels))]
             case api.StatefulSet():
@@ -53,20 +71,16 @@ class Translator:
             case _:
                 return [ev.GroupSeen(groups.group(found, self._levels))]
 
-    def gone(self, kind: type[api.ApiObject], namespace: str, name: str, uid: str) -> list[ev.Event]:
+    def gone(self, kind: type[WatchedObject], namespace: str, name: str, uid: str) -> list[ev.Event]:
         """The events for an object that no longer exists."""
         if issubclass(kind, api.Pod):
             return self._pod_gone(Uid(uid), PodKey(namespace, name))
         if issubclass(kind, api.Node):
-            self.node_complaints.pop(name, None)
-            return [ev.NodeGone(name)]
+            return self._node_gone(name)
         if issubclass(kind, api.Namespace):
             return [ev.NamespaceSeen(name, None)]
-        if issubclass(kind, api.PersistentVolume):
-            return self._again(self.volumes.lose_volume(name))
-        if issubclass(kind, api.PersistentVolumeClaim):
-            self.volumes.lose_claim(key := ClaimKey(namespace, name))
-            return self._again(key)
+        if issubclass(kind, storage_kinds.StorageObject):
+            return self._again(self._storage_gone(kind, namespace, name))
         if issubclass(kind, api.Job | api.StatefulSet):
             return [ev.OwnerGone(uid)]
         if issubclass(kind, api.ResourceQuota):
@@ -78,21 +92,22 @@ class Translator:
     # Pods
 
     def _pod(self, found: api.Pod) -> list[ev.Event]:
+        uid, claims = Uid(found.metadata.uid), claims_of(found)
+        if self._is_final(found):
+            claims = []
+        changed = self._use(uid, claims)
         pod = pods.pod(found, self.volumes, self._levels, self._interner)
-        self._forget_claims(pod.uid)
-        if pod.node is None and not pod.phase.ended and (claims := claims_of(found)):
-            self._claims[pod.uid] = claims
-            for claim in claims:
-                self._claiming.setdefault(claim, {})[pod.uid] = found
+        for claim in claims:
+            self._claiming[claim][uid] = (found, pod)
         told: list[ev.Event] = []
         if pod.owner is not None and pod.uid not in self._owners:
             told += self._meet(pod.owner, pod.uid)
-        return [*told, ev.PodSeen(pod)]
+        return [*told, ev.PodSeen(pod), *self._again(Touched(changed))]
 
     def _pod_gone(self, uid: Uid, key: PodKey) -> list[ev.Event]:
-        self._forget_claims(uid)
+        changed = self._use(uid, [])
         owner = self._owners.pop(uid, None)
-        told: list[ev.Event] = [ev.PodGone(uid, key)]
+        told: list[ev.Event] = [ev.PodGone(uid, key), *self._again(Touched(changed))]
         if owner is not None:
             self._owned[owner].discard(uid)
             if not self._owned[owner]:
@@ -110,20 +125,58 @@ class Translator:
         self._owned.setdefault(owner.uid, set()).add(uid)
         return [ev.OwnerSeen(traits)] if fresh else []
 
-    def _forget_claims(self, uid: Uid) -> None:
-        for claim in self._claims.pop(uid, ()):
-            waiting = self._claiming.get(claim)
-            if waiting is not None:
-                waiting.pop(uid, None)
-                if not waiting:
-                    del self._claiming[claim]
-
     # Storage
 
-    def _again(self, claim: ClaimKey | None) -> list[ev.Event]:
-        """Translate the unbound pods that use this claim again, because their demand may have changed."""
-        waiting = self._claiming.get(claim) if claim else None
-        return [event for found in list((waiting or {}).values()) for event in self._pod(found)]
+    def _is_final(self, found: api.Pod) -> bool:
+        """Storage no longer changes what the pod requires: it ended, or it has a node and all of its volumes."""
+        ended = found.status.phase in {Phase.SUCCEEDED, Phase.FAILED}
+        return ended or (bool(found.spec.node_name) and all(map(self.volumes.is_settled, claims_of(found))))
+
+    def _use(self, uid: Uid, claims: list[ClaimKey]) -> list[ClaimKey]:
+        """The pod depends on these claims alone. Returns the claims that several pods share now, or no longer."""
+        before = self._claims.pop(uid, [])
+        if claims:
+            self._claims[uid] = claims
+        changed = []
+        for claim in dict.fromkeys((*before, *claims)):
+            users = self._claiming.setdefault(claim, {})
+            if claim not in claims:
+                users.pop(uid, None)
+            shared = len(users.keys() | {uid} if claim in claims else users) > 1
+            if self.volumes.share(claim, shared=shared):
+                changed.append(claim)
+            if not users and claim not in claims:
+                del self._claiming[claim]
+        return changed
+
+    def _again(self, touched: Touched) -> list[ev.Event]:
+        """Translate the pods and nodes again that depend on these objects. Equal results are no events."""
+        found = {uid: user for claim in touched.claims for uid, user in self._claiming.get(claim, {}).items()}
+        told = [event for uid, (pod, before) in found.items() for event in self._pod_again(uid, pod, before)]
+        names = {*touched.nodes, *(self._hosts.get(host, "") for host in touched.hosts)}
+        return [*told, *(event for name in sorted(names) for event in self._node_again(name))]
+
+    def _pod_again(self, uid: Uid, found: api.Pod, before: Pod) -> Iterator[ev.Event]:
+        pod = pods.pod(found, self.volumes, self._levels, self._interner)
+        if self._is_final(found):
+            self._use(uid, [])
+        for claim in self._claims.get(uid, ()):
+            self._claiming[claim][uid] = (found, pod)
+        if pod != before:
+            yield ev.PodSeen(pod)
+
+    def _storage_gone(self, kind: type[WatchedObject], namespace: str, name: str) -> Touched:
+        if issubclass(kind, storage_kinds.PersistentVolume):
+            return self.volumes.lose_volume(name)
+        if issubclass(kind, storage_kinds.PersistentVolumeClaim):
+            return self.volumes.lose_claim(ClaimKey(namespace, name))
+        if issubclass(kind, storage_kinds.StorageClass):
+            return self.volumes.lose_class(name)
+        if issubclass(kind, storage_kinds.CSIDriver):
+            return self.volumes.lose_driver(name)
+        if issubclass(kind, storage_kinds.CSIStorageCapacity):
+            return self.volumes.lose_capacity(namespace, name)
+        return self.volumes.lose_limits(name)
 
     # Nodes
 
@@ -133,4 +186,35 @@ class Translator:
             self.node_complaints[node.name] = complaints
         else:
             self.node_complaints.pop(node.name, None)
-        return [ev.NodeSeen(node)]
+        self._forget_host(node.name)
+        if host := node.labels.get(HOSTNAME):
+            self._hosts[host] = node.name
+        reported = self._with_volumes(node)
+        self._nodes[node.name] = (node, reported)
+        return [ev.NodeSeen(reported)]
+
+    def _node_gone(self, name: str) -> list[ev.Event]:
+        self.node_complaints.pop(name, None)
+        self._forget_host(name)
+        self._nodes.pop(name, None)
+        return [ev.NodeGone(name)]
+
+    def _node_again(self, name: str) -> Iterator[ev.Event]:
+        node, before = self._nodes.get(name, (None, None))
+        if node is not None and (reported := self._with_volumes(node)) != before:
+            self._nodes[name] = (node, reported)
+            yield ev.NodeSeen(reported)
+
+    def _with_volumes(self, node: Node) -> Node:
+        """The node with its volumes as resources."""
+        volumes = self.volumes.columns(node.name, node.labels.get(HOSTNAME, ""))
+        if not volumes:
+            return node
+        capacity = tuple(sorted((dict(node.capacity) | volumes).items()))
+        return replace(node, capacity=self._interner.one(capacity))
+
+    def _forget_host(self, name: str) -> None:
+        node, _ = self._nodes.get(name, (None, None))
+        host = node.labels.get(HOSTNAME, "") if node is not None else ""
+        if self._hosts.get(host) == name:
+            del self._hosts[host]

@@ -5,9 +5,11 @@ with the RBAC role.
 """
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
-from scheduler.objects import api
+from scheduler.objects import api, storage_kinds
+
+WatchedObject: TypeAlias = api.ApiObject | storage_kinds.StorageObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,9 +17,9 @@ class Resource:
     """A collection of the API, the type of its objects, and whether it may be missing."""
 
     path: str
-    type: type[api.ApiObject]
+    type: type[WatchedObject]
     optional: bool = False
-    """It belongs to a custom resource definition that may not be installed. Then the collection counts as empty."""
+    """The API server may not serve it, for example without the custom resource definition. Then it counts as empty."""
     dispensable: bool = False
     """Reading it may be forbidden. Then it counts as empty, so that a role of an earlier version still works."""
     decides: bool = False
@@ -26,11 +28,19 @@ class Resource:
     its gang."""
 
 
+_STORAGE: Final = "/apis/storage.k8s.io/v1"
+
 RESOURCES: Final = (
     Resource("/api/v1/nodes", api.Node, decides=True),
     Resource("/api/v1/namespaces", api.Namespace, dispensable=True),
-    Resource("/api/v1/persistentvolumes", api.PersistentVolume),
-    Resource("/api/v1/persistentvolumeclaims", api.PersistentVolumeClaim),
+    Resource(f"{_STORAGE}/storageclasses", storage_kinds.StorageClass, optional=True, dispensable=True),
+    Resource(f"{_STORAGE}/csidrivers", storage_kinds.CSIDriver, optional=True, dispensable=True),
+    Resource(
+        f"{_STORAGE}/csistoragecapacities", storage_kinds.CSIStorageCapacity, optional=True, dispensable=True
+    ),
+    Resource(f"{_STORAGE}/csinodes", storage_kinds.CSINode, optional=True, dispensable=True),
+    Resource("/api/v1/persistentvolumes", storage_kinds.PersistentVolume),
+    Resource("/api/v1/persistentvolumeclaims", storage_kinds.PersistentVolumeClaim),
     Resource("/api/v1/resourcequotas", api.ResourceQuota),
     Resource("/apis/policy/v1/poddisruptionbudgets", api.PodDisruptionBudget, dispensable=True),
     Resource("/apis/batch/v1/jobs", api.Job),

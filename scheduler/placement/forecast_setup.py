@@ -20,7 +20,7 @@ from scheduler.model.decision import Place
 from scheduler.model.demand import Demand
 from scheduler.model.policy import Policy
 from scheduler.model.queueing import Stay, Usage, Waiting
-from scheduler.model.resources import ResourceAxis, Vector
+from scheduler.model.resources import ResourceAxis, Vector, lacks
 from scheduler.model.workload import Gang, Strategy
 from scheduler.placement import planner
 from scheduler.placement.distribution import MOST, Counts
@@ -96,7 +96,7 @@ class Demands:
         self.wants: Final = np.zeros((len(demands), len(axis)))
         self.open: Final = np.zeros((len(demands), len(snapshot.names)), dtype=bool)
         for number, demand in enumerate(demands):
-            if all(name in axis.index for name, _ in demand.requests):
+            if not lacks(axis.index, demand.requests):
                 self.wants[number] = axis.vector(demand.requests)
                 self.open[number] = masks.of(snapshot, demand).open
         self._divisor: Final = np.where(self.wants > 0, self.wants, 1.0)[:, None, :]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scheduler.model.cluster import NOWHERE, Mask, Matrix, Snapshot
 from scheduler.model.demand import Demand
 from scheduler.model.neighbors import NO_NEIGHBORS, Neighbors, PodLabels
-from scheduler.model.resources import ResourceAxis, Vector
+from scheduler.model.resources import ResourceAxis, Vector, lacks
 from scheduler.model.workload import Gang, Role, Strategy, Uid
 from scheduler.placement.distribution import MOST, Codes, Counts, ascending
 from scheduler.placement.feasibility import clash
@@ -65,10 +65,11 @@ def counted(free: Matrix, axis_index: Mapping[str, int], demand: Demand) -> Coun
 
     Amounts are whole numbers up to 2**53, for which the floor of a float64 quotient is exact.
     """
-    if any(name not in axis_index for name, _ in demand.requests):
+    if lacks(axis_index, demand.requests):
         return np.zeros(len(free))
     most = np.full(len(free), 1.0 if demand.ports else MOST)
-    return held(most, ((free[:, axis_index[name]], wanted) for name, wanted in demand.requests))
+    known = [(axis_index[name], wanted) for name, wanted in demand.requests if name in axis_index]
+    return held(most, ((free[:, column], wanted) for column, wanted in known))
 
 
 def held(most: Counts, amounts: Iterable[tuple[Vector, float]]) -> Counts:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scheduler.model.cluster import Snapshot, Topology
 from scheduler.model.decision import Quality
 from scheduler.model.demand import Demand
-from scheduler.model.resources import CPU, MEMORY, NATIVE, ResourceAxis, Vector
+from scheduler.model.resources import CPU, MEMORY, NATIVE, ResourceAxis, Vector, is_shown
 from scheduler.model.workload import Strategy
 from scheduler.placement.distribution import Counts
 from scheduler.placement.feasibility import FeasibilityCache
@@ -249,7 +249,9 @@ def fragmentation(
     Based on the fragmentation measure of FGD (Weng et al., USENIX ATC '23), for whole devices.
     """
     masks = masks or FeasibilityCache()
-    kept: dict[str, list[float]] = {name: [] for name in snapshot.axis.names if name not in NATIVE}
+    kept: dict[str, list[float]] = {
+        name: [] for name in snapshot.axis.names if name not in NATIVE and is_shown(name)
+    }
     for demand in demands:
         asked = [name for name, _ in demand.requests if name in kept]
         if not asked:

@@ -13,7 +13,7 @@ import numpy as np
 from scheduler.model.cluster import Mask
 from scheduler.model.decision import Shortfall
 from scheduler.model.demand import Demand
-from scheduler.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, written
+from scheduler.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, is_shown, written
 from scheduler.model.workload import Gang, Strategy
 from scheduler.placement.cosine import align
 from scheduler.placement.distribution import Counts, fill, share
@@ -106,7 +106,7 @@ _ORDER: Final = (CPU, MEMORY, EPHEMERAL_STORAGE)
 
 def describe(demand: Demand) -> str:
     """The demand as text, devices first, for example "4 nvidia.com/gpu, 16 cpu, 64Gi memory"."""
-    wanted = dict(demand.requests)
+    wanted = {name: amount for name, amount in demand.requests if is_shown(name)}
     extended = sorted(name for name in wanted if name not in {*_ORDER, PODS})
     names = [*extended, *(name for name in _ORDER if name in wanted)]
     return ", ".join(f"{written(name, wanted[name])} {name}" for name in names) or "pod"

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.model.cluster import NOWHERE, Mask, Matrix, Snapshot
-from scheduler.model.resources import Vector
+from scheduler.model.resources import Vector, lacks
 from scheduler.model.workload import Gang, Strategy, Uid
 from scheduler.placement import planner
 from scheduler.placement.distribution import MOST, Counts
@@ -65,8 +65,9 @@ def asks_of(
         domain, domains = snapshot.topology.columns[level], len(snapshot.topology.domains[level])
     for batch in planner.batches_of_quorum(gang, allowed):
         demand, wanted = batch.demand, batch.demand.requests
-        if any(name not in index for name, _ in wanted):
+        if lacks(index, wanted):
             return ()
+        wanted = tuple(own for own in wanted if own[0] in index)
         kind = (
             demand,
             b"" if batch.allowed is None else batch.allowed.tobytes(),

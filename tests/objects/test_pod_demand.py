@@ -3,11 +3,11 @@
 import pytest
 
 from scheduler.model.demand import HostPort, Operator, Requirement, Term, Toleration
-from scheduler.objects import api
+from scheduler.objects import api, storage_kinds
 from scheduler.objects.interner import Interner
 from scheduler.objects.pod_demand import claims_of, wanted
 from scheduler.objects.pods import pod
-from scheduler.objects.volumes import ClaimKey, Unsettled, Volumes
+from scheduler.objects.volumes import MISSING, UNBOUND, ClaimKey, Volumes
 from tests.objects.reading import pod_with, struct
 
 RACK = Requirement("gangwright.io/rack", Operator.IN, ("r1", "r2"))
@@ -26,9 +26,11 @@ affinity:
 def volumes_with(affinity: str = "", modes: str = "[ReadWriteOnce]") -> Volumes:
     """A claim `team/data`, bound to the volume `pv`."""
     volumes = Volumes()
-    volumes.see_volume(struct(api.PersistentVolume, f"{{metadata: {{name: pv}}, spec: {{{affinity}}}}}"))
+    volumes.see_volume(
+        struct(storage_kinds.PersistentVolume, f"{{metadata: {{name: pv}}, spec: {{{affinity}}}}}")
+    )
     claim = "{metadata: {name: data, namespace: team}, status: {phase: Bound}, spec: {volumeName: pv, accessModes: %s}}"
-    volumes.see_claim(struct(api.PersistentVolumeClaim, claim % modes))
+    volumes.see_claim(struct(storage_kinds.PersistentVolumeClaim, claim % modes))
     return volumes
 
 
@@ -148,18 +150,19 @@ def test_a_claim_is_followed_through_its_life() -> None:
     """Missing, unbound, bound to an unseen volume, bound, and missing again."""
     volumes, key = Volumes(), ClaimKey("team", "data")
     claim = "{metadata: {name: data, namespace: team}, spec: {volumeName: %s}, status: {phase: %s}}"
-    states = [volumes.reach(key)]
-    volumes.see_claim(struct(api.PersistentVolumeClaim, claim % ("''", "Pending")))
-    states.append(volumes.reach(key))
-    volumes.see_claim(struct(api.PersistentVolumeClaim, claim % ("pv", "Bound")))
-    states.append(volumes.reach(key))
-    waiting = volumes.see_volume(struct(api.PersistentVolume, "metadata: {name: pv}"))
-    states.append(volumes.reach(key))
+    states = [volumes.needs(key)]
+    volumes.see_claim(struct(storage_kinds.PersistentVolumeClaim, claim % ("''", "Pending")))
+    states.append(volumes.needs(key))
+    volumes.see_claim(struct(storage_kinds.PersistentVolumeClaim, claim % ("pv", "Bound")))
+    states.append(volumes.needs(key))
+    waiting = volumes.see_volume(struct(storage_kinds.PersistentVolume, "metadata: {name: pv}"))
+    states.append(volumes.needs(key))
     volumes.lose_claim(key)
-    states.append(volumes.reach(key))
-    assert states == [Unsettled.MISSING, Unsettled.UNBOUND, Unsettled.UNBOUND, (), Unsettled.MISSING]
-    assert waiting == key
-    assert volumes.lose_volume("pv") is None
+    states.append(volumes.needs(key))
+    gaps = [state.gap for state in states]
+    assert gaps == [MISSING, UNBOUND, UNBOUND, "", MISSING]
+    assert set(waiting.claims) == {key}
+    assert set(volumes.lose_volume("pv").claims) == set()
 
 
 def test_requests_that_cannot_be_read_make_the_pod_unplannable() -> None:

@@ -7,7 +7,7 @@ from structlog.testing import capture_logs
 
 from scheduler.engine import Engine
 from scheduler.model.decision import Reason
-from scheduler.objects import api
+from scheduler.objects import api, storage_kinds
 from scheduler.objects.volumes import Volumes
 from scheduler.status.operator_api import READING, Trial, cannot_tell
 from tests.status.support.reviewing import ADMIN, JANE
@@ -89,12 +89,12 @@ async def test_what_cannot_be_told_is_no_start(acting, operator):
 async def test_claims_are_known_to_a_dry_run(reviewing, operator, name, unmodeled):
     """A claim that is bound ties the pod to the nodes of its volume, as it does when the pod has come."""
     volumes = Volumes()
-    volumes.see_volume(api.PersistentVolume(metadata=api.Meta(name="disk")))
+    volumes.see_volume(storage_kinds.PersistentVolume(metadata=api.Meta(name="disk")))
     volumes.see_claim(
-        api.PersistentVolumeClaim(
+        storage_kinds.PersistentVolumeClaim(
             metadata=api.Meta(namespace="team-a", name="bound"),
-            spec=api.ClaimSpec(volume_name="disk"),
-            status=api.ClaimStatus(phase="Bound"),
+            spec=storage_kinds.ClaimSpec(volume_name="disk"),
+            status=storage_kinds.ClaimStatus(phase="Bound"),
         )
     )
     claim = {"name": "data", "persistentVolumeClaim": {"claimName": name}}
