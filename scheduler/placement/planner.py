@@ -30,7 +30,7 @@ from scheduler.placement.node_candidates import (
     task_of,
 )
 from scheduler.placement.scoring import quality
-from scheduler.placement.seating import blocked, describe, seat, seat_surplus, shortfall
+from scheduler.placement.seating import blocked, describe, seat, seat_surplus, shortfall, unknown
 
 _LEVEL_FIELD: Final = "gangwright.io/level"
 
@@ -196,7 +196,7 @@ def _unknown_level(snapshot: Snapshot, gang: Gang, policy: Policy) -> Refuse | N
 
 def _blocked(ground: Ground, batch: Batch) -> dict[str, int]:
     room = counted(ground.free, ground.snapshot.axis.index, batch.demand) > 0
-    return blocked(ground.obstacles(batch), room)
+    return blocked(ground.obstacles(batch) | unknown(ground.snapshot, batch.demand), room)
 
 
 def _refusal(reason: Reason, ground: Ground, task: SeatingProblem) -> Wait:
