@@ -95,7 +95,9 @@ class Ground:
         barred = self.snapshot.named(self.gang.barred)
         for demand in {batch.demand: None for batch in members}:
             where = self.masks.of(self.snapshot, demand)
-            room = counted(self.snapshot.capacity, self.snapshot.axis.index, demand)
+            room = counted(
+                self.snapshot.capacity, self.snapshot.axis.index, demand, self.snapshot.idle_devices
+            )
             out |= (where.matches if self.empty else where.open & ~barred) & (room > 0)
         return out
 
@@ -195,8 +197,9 @@ def _unknown_level(snapshot: Snapshot, gang: Gang, policy: Policy) -> Refuse | N
 
 
 def _blocked(ground: Ground, batch: Batch) -> dict[str, int]:
-    room = counted(ground.free, ground.snapshot.axis.index, batch.demand) > 0
-    return blocked(ground.obstacles(batch) | unknown(ground.snapshot, batch.demand), room)
+    snapshot = ground.snapshot
+    room = counted(ground.free, snapshot.axis.index, batch.demand, snapshot.devices) > 0
+    return blocked(ground.obstacles(batch) | unknown(snapshot, batch.demand), room)
 
 
 def _refusal(reason: Reason, ground: Ground, task: SeatingProblem) -> Wait:
@@ -211,7 +214,8 @@ def _wait(ground: Ground, task: SeatingProblem) -> Wait:
     quorum = batches_of_quorum(gang, None)
 
     def ask() -> Wait | None:
-        emptied = Ground(snapshot, replace(gang, strategy=easier), masks, True, snapshot.capacity, ())
+        idle = replace(snapshot, devices=snapshot.idle_devices)
+        emptied = Ground(idle, replace(gang, strategy=easier), masks, True, snapshot.capacity, ())
         hope = emptied.task(quorum, [])
         return _refusal(Reason.EXCEEDS_CLUSTER, emptied, hope) if seat(hope) is None else None
 
