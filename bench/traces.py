@@ -53,11 +53,11 @@ def read_philly(path: Path, *, gpus: int = GPUS) -> list[Job]:
 
     Raises TraceError.
     """
-    jobs = [_philly(row, gpus) for row in _Rows(path, ("job_id", "submit_time_s", "duration_s", "num_gpus"))]
+    jobs = [_philly(row, gpus) for row in Rows(path, ("job_id", "submit_time_s", "duration_s", "num_gpus"))]
     return sorted(jobs, key=lambda job: job.arrival)
 
 
-def _philly(row: "_Row", gpus: int) -> Job:
+def _philly(row: "Row", gpus: int) -> Job:
     total = int(row.number("num_gpus", least=1, whole=True))
     members = math.ceil(total / gpus)
     if total % members:
@@ -85,7 +85,7 @@ def read_burst(path: Path, *, gpus: int = GPUS) -> list[Job]:
             members=int(row.number("replicas", least=1, whole=True)),
             gpus=gpus,
         )
-        for row in _Rows(path, columns)
+        for row in Rows(path, columns)
     ]
 
 
@@ -117,7 +117,9 @@ READERS: Final[Mapping[str, Callable[[Path], list[Job]]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class Row:
+    """One row of a table. Its methods raise TraceError for a cell that is not what is asked for."""
+
     path: Path
     line: int
     cells: Mapping[str, str | None]
@@ -142,7 +144,7 @@ class _Row:
         return TraceError(f"{self.path}: line {self.line}: {column}: {self.cells[column]!r}: must be {right}")
 
 
-class _Rows:
+class Rows:
     """The rows of a table, by column."""
 
     def __init__(self, path: Path, columns: Sequence[str]) -> None:
@@ -152,9 +154,9 @@ class _Rows:
         if missing:
             raise TraceError(f"{path}: line 1: lacks the columns {', '.join(missing)}")
 
-    def __iter__(self) -> Iterator[_Row]:
+    def __iter__(self) -> Iterator[Row]:
         for cells in self._rows:
-            yield _Row(self._path, self._rows.line_num, cells)
+            yield Row(self._path, self._rows.line_num, cells)
 
 
 def _lines(path: Path) -> list[str]:

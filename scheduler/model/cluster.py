@@ -155,6 +155,28 @@ class Nomination:
     needs: Vector
 
 
+DEVICE: Final = 1000.0
+"""One device, in the unit of `Devices`: thousandths."""
+
+
+@dataclass(frozen=True, slots=True)
+class Devices:
+    """The single devices of one resource, where pods share them. Nodes of a real cluster do not report any.
+
+    column: the resource. In a snapshot with devices its amounts are thousandths of a device, also in requests: 460 is
+    a share of one device, 2000 are two whole devices. `free` and `capacity` have the sum over the devices of a node.
+    free: float64[n, d], 0 … DEVICE, the free part of each device, or -1 where a node has fewer than d devices.
+    """
+
+    column: int
+    free: Matrix
+
+    @property
+    def idle(self) -> "Devices":
+        """The same devices without any pods."""
+        return replace(self, free=np.where(self.free < 0, self.free, DEVICE))
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """A snapshot of the cluster. Nodes are sorted by name; arrays are write-protected.
@@ -165,8 +187,9 @@ class Snapshot:
     labels: by key, for every key that any node has.
     taints: every distinct taint, with the nodes that have it.
     ports: every host port in use, with the nodes that use it.
-    nodes_version: changes with anything except `free`, `ports` and `nominations`, so masks may be cached by it.
+    nodes_version: changes with anything except `free`, `ports`, `nominations` and `devices`, so masks may be cached by it.
     neighbors: the columns of `free` and `capacity` that count pods. None: no column does.
+    devices: single devices that pods share, which seats respect besides `free`. Preemption and reservations do not.
     """
 
     generation: int
@@ -183,6 +206,7 @@ class Snapshot:
     ports: tuple[tuple[HostPort, Mask], ...] = ()
     nominations: tuple[Nomination, ...] = ()
     neighbors: NeighborColumns | None = None
+    devices: Devices | None = None
 
     def freed(self, *leaving: tuple[NDArray[np.int64], Matrix]) -> "Snapshot":
         """This snapshot after these pods left.  leaving: rows, int64[k], which may repeat, and uses, float64[k, r]."""
@@ -210,6 +234,11 @@ class Snapshot:
         out = np.zeros(len(self.names), dtype=bool)
         out[[row for name in names if (row := self.index.get(name)) is not None]] = True
         return out
+
+    @property
+    def idle_devices(self) -> Devices | None:
+        """The devices if no pod ran, None if there are none."""
+        return None if self.devices is None else self.devices.idle
 
     @property
     def scale(self) -> Vector:

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Final, TypeAlias
 
 from scheduler.model.demand import blocked_nodes
-from scheduler.model.resources import written
+from scheduler.model.resources import is_part_of_device, written
 from scheduler.model.workload import GangKey, Uid
 
 
@@ -101,12 +101,16 @@ TEXT: Mapping[Reason, str] = {
 """
 
 
+_WHOLE_DEVICES: Final = ". Request whole devices, or a MIG or time-slicing resource that your nodes have"
+
+
 @dataclass(frozen=True, slots=True)
 class Shortfall:
     """How close the best domain is to fitting the gang.
 
     Reads as "needs `needed` × `demand`; the best `level`, `domain`, fits `best`".
-    `blocked` counts the nodes that each kind of obstacle excludes, for example {"selector": 12, "resources": 4}.
+    `blocked` counts the nodes that each kind of obstacle excludes, for example {"selector": 12, "resources": 4}. An
+    extended resource that no node has is a kind of its own, by its name.
     """
 
     needed: int
@@ -122,8 +126,9 @@ class Shortfall:
         where = f"; the best {self.level}, {self.domain}, fits" if self.domain else "; the cluster fits"
         obstacles = blocked_nodes(self.blocked)
         text = f"needs {self.needed} × {self.demand}{where} {self.best}"
+        remedy = _WHOLE_DEVICES if any(map(is_part_of_device, self.blocked)) else ""
         why = "; ".join(filter(None, (*self.rules, obstacles)))
-        return f"{text} ({why})" if why else text
+        return f"{text} ({why}){remedy}" if why else text
 
 
 @dataclass(frozen=True, slots=True)

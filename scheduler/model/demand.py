@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from scheduler.model.resources import Amounts
+from scheduler.model.resources import Amounts, is_device
 
 
 class Operator(StrEnum):
@@ -149,10 +149,11 @@ _EXCLUDED_BY: Final = {
 
 def blocked_nodes(blocked: Mapping[str, int]) -> str:
     """How many nodes each kind of obstacle excludes, in kube-scheduler's words: "4 node(s) had insufficient resources".
-    Empty if there are none.
+    A kind that is the name of an extended resource: no node has it. Empty if there are none.
     """
     if NO_NODES in blocked:
         return "Gangwright sees no nodes in the cluster"
     return ", ".join(
-        f"{count} node(s) {_EXCLUDED_BY.get(kind, kind)}" for kind, count in sorted(blocked.items())
+        f"no node has {kind}" if is_device(kind) else f"{count} node(s) {_EXCLUDED_BY.get(kind, kind)}"
+        for kind, count in sorted(blocked.items())
     )

@@ -51,6 +51,7 @@ _SUFFIX: Final = {
     **{f"{letter}i": Decimal(1024) ** power for power, letter in enumerate("KMGTPE", start=1)},
 }
 _QUANTITY: Final = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d{1,3})|([numkMGTPE]|[KMGTPE]i))?")
+_PART: Final = re.compile(r"[^/]+/.*(mem|core|vgpu)")
 _LONGEST: Final = 64
 _BINARY: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi")
 
@@ -118,6 +119,15 @@ def is_shown(resource: str) -> bool:
 def lacks(known: Container[str], wanted: Amounts) -> bool:
     """A wanted resource is missing among the known ones, so no node has it."""
     return any(name not in known and not is_unlimited(name) for name, _ in wanted)
+
+
+def is_part_of_device(resource: str) -> bool:
+    """Whether, by its name, other schedulers count parts of a device by it: its memory, its cores or virtual devices.
+
+    HAMi's `nvidia.com/gpumem` and `nvidia.com/gpucores`, `volcano.sh/vgpu-number`, `koordinator.sh/gpu-core`,
+    `aliyun.com/gpu-mem`. If nodes have it, it is a resource like any other.
+    """
+    return _PART.match(resource) is not None
 
 
 def is_bytes(resource: str) -> bool:

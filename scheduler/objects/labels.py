@@ -120,6 +120,12 @@ KAI_MIN_MEMBER: Final = "kai.scheduler/batch-min-member"
 KAI_REQUIRED: Final = "kai.scheduler/topology-required-placement"
 KAI_PREFERRED: Final = "kai.scheduler/topology-preferred-placement"
 KAI_SEGMENT: Final = "kai.scheduler/segment-size"
+KAI_FRACTION: Final = "gpu-fraction"
+KAI_MEMORY: Final = "gpu-memory"
+KAI_DEVICES: Final = "gpu-fraction-num-devices"
+"""Annotations of a pod that asks KAI for a part of a GPU. The pod requests no GPU in its resources."""
+KAI_CONTAINER: Final = "nvidia.com/container."
+"""Prefix of annotations that say the same for one container."""
 
 _WRITTEN: Final = {PLAN, SEAT, GATE, SEATED, PAUSED, ATTAINED, ELASTIC_NUMBER, ELASTIC_AVOIDS}
 SAID: Final = frozenset(

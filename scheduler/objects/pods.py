@@ -149,7 +149,7 @@ def _began(own: api.ContainerStatus) -> bool:
 def _reading(meta: api.Meta, levels: tuple[Level, ...], interner: Interner) -> Reading:
     """What the pod specifies about its gang. It is parsed once for all pods of a namespace with the same metadata."""
     said = tuple(
-        tuple((key, value) for key, value in texts.items() if key in labels.SAID) if texts else ()
+        tuple((key, value) for key, value in texts.items() if _is_said(key)) if texts else ()
         for texts in (meta.labels, meta.annotations)
     )
     odd = tuple(slips(meta.labels, meta.annotations))
@@ -163,6 +163,10 @@ def _reading(meta: api.Meta, levels: tuple[Level, ...], interner: Interner) -> R
         return reading
     own = gang_of_one(meta.namespace, Uid(meta.uid))
     return Reading(Membership(own, ours.NAME, quorum={"": 1}, wish=reading.alone), reading.complaints)
+
+
+def _is_said(key: str) -> bool:
+    return key in labels.SAID or key.startswith(labels.KAI_CONTAINER)
 
 
 NOTHING: Final = Reading()

@@ -81,10 +81,10 @@ class _Rules:
     even: list[Even] = field(default_factory=list)
 
     @property
-    def read(self) -> list[int]:
-        """Every count that these rules read."""
+    def others(self) -> list[int]:
+        """The counts that rules other than anti-affinity read."""
         affine = self.affine.counts if self.affine is not None else ()
-        return [*self.apart, *affine, *(own.count for own in self.even)]
+        return [*affine, *(own.count for own in self.even)]
 
 
 class NeighborRules:
@@ -107,7 +107,11 @@ class NeighborRules:
             (*map(Repelling, carried), *(c for c in columns if isinstance(c, Repelling)))
         )
         self._rules: Final = [self._rules_of(kind, repelling) for kind in self.kinds]
-        self.ordered: Final = any(self._changes(n) for own in self._rules for n in own.read)
+        self.ordered: Final = any(
+            any(self.counts[n].adds) and (n in own.others or not self.counts[n].lone)
+            for own in self._rules
+            for n in (*own.apart, *own.others)
+        )
         """A seat changes where other members may go, beyond its own node. So members are seated one by one."""
 
     # ── the rules ───────────────────────────────────────────────────────────────────────────────────────
@@ -187,12 +191,6 @@ class NeighborRules:
         self.counts.append(DomainCount(codes, start, everywhere, adds, lone))
         self._numbers[what, key, kept] = len(self.counts) - 1
         return len(self.counts) - 1
-
-    def _changes(self, number: int) -> bool:
-        """Seats of this gang change the count, and that matters beyond the node of the seat."""
-        count = self.counts[number]
-        only_apart = not any(number in own.read and number not in own.apart for own in self._rules)
-        return any(count.adds) and not (count.lone and only_apart)
 
     # ── what they say ───────────────────────────────────────────────────────────────────────────────────
 

@@ -5,14 +5,14 @@ Never here: a choice.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.model.cluster import NOWHERE, Mask, Matrix, Snapshot
+from scheduler.model.cluster import NOWHERE, Devices, Mask, Matrix, Snapshot
 from scheduler.model.demand import Demand
 from scheduler.model.neighbors import NO_NEIGHBORS, Neighbors, PodLabels
 from scheduler.model.resources import ResourceAxis, Vector, lacks
@@ -20,6 +20,7 @@ from scheduler.model.workload import Gang, Role, Strategy, Uid
 from scheduler.placement.distribution import MOST, Codes, Counts, ascending
 from scheduler.placement.feasibility import clash
 from scheduler.placement.neighbor_rules import NeighborRules
+from scheduler.placement.shared_devices import limited, seated
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +61,20 @@ def total(codes: Codes, weights: Counts, groups: int) -> Counts:
     return out
 
 
-def counted(free: Matrix, axis_index: Mapping[str, int], demand: Demand) -> Counts:
+def counted(
+    free: Matrix, axis_index: Mapping[str, int], demand: Demand, devices: Devices | None = None
+) -> Counts:
     """Counts[n]: how many members of this demand each row of free capacity holds. 0 for an unknown resource.
 
+    devices: the single devices of the same rows, if pods share them.
     Amounts are whole numbers up to 2**53, for which the floor of a float64 quotient is exact.
     """
     if lacks(axis_index, demand.requests):
         return np.zeros(len(free))
     most = np.full(len(free), 1.0 if demand.ports else MOST)
     known = [(axis_index[name], wanted) for name, wanted in demand.requests if name in axis_index]
-    return held(most, ((free[:, column], wanted) for column, wanted in known))
+    held(most, ((free[:, column], wanted) for column, wanted in known))
+    return limited(most, devices, known)
 
 
 def held(most: Counts, amounts: Iterable[tuple[Vector, float]]) -> Counts:
@@ -138,7 +143,8 @@ def gather(
     pairs = tuple(members)
     index = snapshot.axis.index
     free = np.ascontiguousarray(free.T).T  # the code below works column by column
-    known = {demand: counted(free, index, demand) for demand in {batch.demand for batch, _ in pairs}}
+    demands = {batch.demand for batch, _ in pairs}
+    known = {demand: counted(free, index, demand, snapshot.devices) for demand in demands}
     kinds = () if rules is None else tuple(rules.kinds.index((b.neighbors, b.labels)) for b, _ in pairs)
     apart = _apart([batch for batch, _ in pairs], rules, kinds)
     everywhere = [
@@ -216,6 +222,8 @@ class Scratch:
         self._closed: Final[dict[int, Mask]] = {}
         self._stale: Final[set[int]] = set()
         self._owed: Final[list[tuple[int, Counts]]] = []
+        shared = pool.snapshot.devices
+        self._devices = None if shared is None else replace(shared, free=shared.free[pool.rows])
         self.used = used
         self.in_order: SeatedInOrder | None = None
         self.takes: Final = [np.zeros(len(pool)) for _ in pool.batches]
@@ -227,6 +235,7 @@ class Scratch:
             most = self._pool.units[batch].copy()  # capacity only shrinks
             wants = self._pool.requests[batch]
             self._units[batch] = held(most, ((self._free[column], wanted) for column, wanted in wants))
+            limited(most, self._devices, wants)
             if batch in self._closed:
                 most[self._closed[batch]] = 0
             self._stale.discard(batch)
@@ -243,6 +252,8 @@ class Scratch:
         for batch, take in self._owed:
             for column, wanted in self._pool.requests[batch]:
                 self._free[column] = self._free[column] - take * wanted
+            if self._devices is not None:
+                self._devices = seated(self._devices, self._pool.requests[batch], take)
         self._owed.clear()
 
     def sat(self) -> Mask:

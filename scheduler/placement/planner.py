@@ -32,7 +32,7 @@ from scheduler.placement.node_candidates import (
     task_of,
 )
 from scheduler.placement.scoring import quality
-from scheduler.placement.seating import blocked, describe, seat, seat_surplus, shortfall
+from scheduler.placement.seating import blocked, describe, seat, seat_surplus, shortfall, unknown
 
 _LEVEL_FIELD: Final = "gangwright.io/level"
 
@@ -115,7 +115,9 @@ class Ground:
         barred = self.snapshot.named(self.gang.barred)
         for demand in {batch.demand: None for batch in members}:
             where = self.masks.of(self.snapshot, demand)
-            room = counted(self.snapshot.capacity, self.snapshot.axis.index, demand)
+            room = counted(
+                self.snapshot.capacity, self.snapshot.axis.index, demand, self.snapshot.idle_devices
+            )
             out |= (where.matches if self.empty else where.open & ~barred) & (room > 0)
         return out
 
@@ -221,8 +223,9 @@ def _unknown_level(snapshot: Snapshot, gang: Gang, policy: Policy) -> Refuse | N
 
 
 def _blocked(ground: Ground, batch: Batch) -> dict[str, int]:
-    room = counted(ground.free, ground.snapshot.axis.index, batch.demand) > 0
-    return blocked(ground.obstacles(batch), room)
+    snapshot = ground.snapshot
+    room = counted(ground.free, snapshot.axis.index, batch.demand, snapshot.devices) > 0
+    return blocked(ground.obstacles(batch) | unknown(snapshot, batch.demand), room)
 
 
 def _refusal(reason: Reason, ground: Ground, task: SeatingProblem) -> Wait:
@@ -238,7 +241,8 @@ def _wait(ground: Ground, task: SeatingProblem) -> Wait:
     quorum = batches_of_quorum(gang, None)
 
     def ask() -> Wait | None:
-        emptied = Ground.of(snapshot, replace(gang, strategy=easier), masks, empty=True, anchors=())
+        idle = replace(snapshot, devices=snapshot.idle_devices)
+        emptied = Ground.of(idle, replace(gang, strategy=easier), masks, empty=True, anchors=())
         hope = emptied.task(quorum, [])
         return _refusal(Reason.EXCEEDS_CLUSTER, emptied, hope) if seat(hope) is None else None
 

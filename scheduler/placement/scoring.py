@@ -179,10 +179,10 @@ def _empty_room(pool: NodeCandidates, takes: Seated, masks: FeasibilityCache) ->
     members: dict[Demand, float] = {}
     for batch, take in zip(pool.batches, takes, strict=True):
         members[batch.demand] = members.get(batch.demand, 0.0) + float(take.sum())
-    index = snapshot.axis.index
+    index, devices = snapshot.axis.index, snapshot.idle_devices
     capacity = np.ascontiguousarray(snapshot.capacity.T).T  # the code below works column by column
     out = [
-        (counted(capacity, index, demand) * masks.of(snapshot, demand).matches, need)
+        (counted(capacity, index, demand, devices) * masks.of(snapshot, demand).matches, need)
         for demand, need in members.items()
         if need
     ]
@@ -256,7 +256,7 @@ def fragmentation(
         asked = [name for name, _ in demand.requests if name in kept]
         if not asked:
             continue
-        room = counted(snapshot.free, snapshot.axis.index, demand)
+        room = counted(snapshot.free, snapshot.axis.index, demand, snapshot.devices)
         useless = ~((room > 0) & masks.of(snapshot, demand).open)
         for name in asked:
             free = np.maximum(snapshot.free[:, snapshot.axis.index[name]], 0)

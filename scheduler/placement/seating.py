@@ -10,10 +10,10 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.model.cluster import Mask
+from scheduler.model.cluster import Mask, Snapshot
 from scheduler.model.decision import Shortfall
 from scheduler.model.demand import Demand
-from scheduler.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, is_shown, written
+from scheduler.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, is_device, is_shown, written
 from scheduler.model.workload import Gang, Strategy
 from scheduler.placement.cosine import align
 from scheduler.placement.distribution import Counts, fill, share
@@ -110,6 +110,16 @@ def describe(demand: Demand) -> str:
     extended = sorted(name for name in wanted if name not in {*_ORDER, PODS})
     names = [*extended, *(name for name in _ORDER if name in wanted)]
     return ", ".join(f"{written(name, wanted[name])} {name}" for name in names) or "pod"
+
+
+def unknown(snapshot: Snapshot, demand: Demand) -> dict[str, Mask]:
+    """By extended resource that the demand requests and no node has, bool[n]: all nodes."""
+    index, capacity = snapshot.axis.index, snapshot.capacity
+    return {
+        name: np.ones(len(capacity), dtype=bool)
+        for name, _ in demand.requests
+        if is_device(name) and not (name in index and capacity[:, index[name]].any())
+    }
 
 
 def blocked(found: Mapping[str, Mask], hold: Mask) -> dict[str, int]:

@@ -128,7 +128,7 @@ class LevelShortfall(Part, frozen=True):
     domain: str
     best: Count
     blocked: dict[str, int]
-    """Number of nodes that each kind of obstacle excludes."""
+    """Number of nodes that each kind of obstacle excludes. An extended resource that no node has is a kind by its name."""
 
 
 class Refusal(Part, frozen=True):

@@ -78,7 +78,7 @@ async def test_what_waits_for_room_alone_waits(cluster, write):
 
 async def test_a_gang_of_a_snapshot_cannot_be_told(cluster, tmp_path):
     """Pods that wait in a snapshot ask for the same, and get the same answer."""
-    cluster.pod("waits")["spec"]["affinity"] = {"podAntiAffinity": UNMODELLED["a disk"][0]}
+    cluster.pod("waits")["spec"] |= UNMODELLED["a disk"][0]
     taken = tmp_path / "s.json"
     taken.write_text((await cluster.say("snapshot")).out)
 

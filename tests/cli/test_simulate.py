@@ -31,6 +31,18 @@ async def test_a_job_that_does_not_fit_waits(cluster, write):
     assert "needs 4 × 8" in row["MESSAGE"]
 
 
+async def test_a_resource_that_no_node_has_is_named(cluster, write):
+    """HAMi's share of a GPU is named, with what to request instead."""
+    job = a_job()
+    job["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpumem"] = "3000"
+
+    said = await cluster.say_offline("simulate", "-f", write(job), "-n", "team")
+
+    (row,) = said.rows
+    assert (said.code, row["ANSWER"], row["REASON"]) == (1, "waits", "ExceedsCluster")
+    assert "(no node has nvidia.com/gpumem). Request whole devices" in row["MESSAGE"]
+
+
 async def test_who_waits_already_comes_first(cluster, write):
     """The new job is last in the queue: room that an older gang would be given is not there for it."""
     cluster.gang("older", 3, gpus=8)
@@ -171,7 +183,9 @@ SNAG = {
     "another scheduler": (a_job(spec={"schedulerName": "default-scheduler"}), "must be gangwright"),
     "too few pods": (a_job(size=2, quorum=3), "requires 3 members, but these manifests create 2"),
     "a wrong annotation": (a_job(quorum="many"), "gangwright.io/min-members"),
+    "a fraction of a GPU": (a_job(), "gpu-fraction: '0.5': unsupported"),
 }
+SNAG["a fraction of a GPU"][0]["spec"]["template"]["metadata"]["annotations"]["gpu-fraction"] = "0.5"
 
 
 @pytest.mark.parametrize("case", SNAG)

@@ -38,6 +38,11 @@ WRONG = {
     "an unknown level": (a_job(), "configured levels"),
     "no pods at all": ({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "x"}}, "no pods found"),
 }
+WRONG["a fraction of a GPU"] = (
+    a_job(),
+    "gpu-memory: '2000': unsupported: a fraction of a GPU; request whole GPUs",
+)
+WRONG["a fraction of a GPU"][0]["spec"]["template"]["metadata"]["annotations"]["gpu-memory"] = "2000"
 WRONG["a plan"] = (a_job(), "Job/train: gangwright.io/plan: is written by Gangwright alone")
 WRONG["a plan"][0]["spec"]["template"]["metadata"]["annotations"][OURS + "plan"] = "x"
 WRONG["an unknown level"][0]["spec"]["template"]["metadata"]["annotations"][OURS + "level"] = "galaxy"

@@ -3,6 +3,7 @@
 import pytest
 
 from scheduler.model.demand import NO_NODES, blocked_nodes
+from scheduler.model.resources import is_part_of_device
 
 
 @pytest.mark.parametrize(
@@ -13,6 +14,35 @@ def test_every_kind_of_obstacle_has_its_words(kind: str) -> None:
     """In the words of kube-scheduler: how many nodes, and why."""
     assert blocked_nodes({kind: 4}).startswith("4 node(s) ")
     assert blocked_nodes({kind: 4}) != f"4 node(s) {kind}"
+
+
+def test_a_resource_that_no_node_has_is_named() -> None:
+    """The kind is the resource itself."""
+    assert blocked_nodes({"taint": 1, "nvidia.com/gpumem": 4}) == (
+        "no node has nvidia.com/gpumem, 1 node(s) had untolerated taints"
+    )
+
+
+@pytest.mark.parametrize(
+    ("resource", "part"),
+    [
+        ("nvidia.com/gpumem", True),
+        ("nvidia.com/gpumem-percentage", True),
+        ("nvidia.com/gpucores", True),
+        ("hygon.com/dcumem", True),
+        ("volcano.sh/vgpu-number", True),
+        ("koordinator.sh/gpu-memory-ratio", True),
+        ("aliyun.com/gpu-mem", True),
+        ("nvidia.com/gpu", False),
+        ("nvidia.com/gpu.shared", False),
+        ("nvidia.com/mig-1g.5gb", False),
+        ("rdma/hca", False),
+        ("memory", False),
+    ],
+)
+def test_parts_of_devices(resource: str, part: bool) -> None:
+    """Known by their names: memory, cores and virtual devices. MIG and time slices are devices of their own."""
+    assert is_part_of_device(resource) is part
 
 
 def test_an_unknown_kind_is_named() -> None:

@@ -237,6 +237,14 @@ REFUSED = {
     "Koordinator without a minimum": ({}, {KOORDINATOR + "name": "g"}, KOORDINATOR + "min-available"),
     "Koordinator's labels without a minimum": ({LIGHT + "/name": "g"}, {}, LIGHT + "/min-available"),
     "Kueue without a count": ({KUEUE + "pod-group-name": "g"}, {}, KUEUE + "pod-group-total-count"),
+    "KAI's fraction": ({}, {"pod-group-name": "g", "gpu-fraction": "0.5"}, "gpu-fraction"),
+    "KAI's memory of a GPU, without a gang": ({}, {"gpu-memory": "2000"}, "gpu-memory"),
+    "KAI's fractions of several GPUs": ({}, {"gpu-fraction-num-devices": "2"}, "gpu-fraction-num-devices"),
+    "KAI's memory for one container, in another format": (
+        GANG,
+        {**FIVE, "nvidia.com/container.main.gpu-memory.request": "1Gi"},
+        "nvidia.com/container.main.gpu-memory.request",
+    ),
     "YuniKorn, broken JSON": (
         {"applicationId": "g"},
         {YUNIKORN + "task-group-name": "a", YUNIKORN + "task-groups": "[{"},

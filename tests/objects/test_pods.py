@@ -244,6 +244,18 @@ def test_a_pods_own_wishes_make_it_a_gang_of_one() -> None:
         assert (membership.quorum, membership.wish.expected_runtime) == ({"": 1}, 3600.0)
 
 
+@pytest.mark.parametrize("key", ["gpu-fraction", "nvidia.com/container.main.gpu-memory.limit"])
+def test_a_fraction_of_a_gpu_is_refused(key: str) -> None:
+    """A pod that asks KAI for a part of a GPU requests no GPU, so it must not be placed. The message names the key."""
+    found = pod_of(
+        f"{{metadata: {{uid: u, annotations: {{{key}: '0.5'}}}}, spec: {{schedulerName: gangwright}}}}"
+    )
+
+    (complaint,) = found.complaints
+    assert (complaint.field, complaint.value, complaint.fatal) == (key, "0.5", True)
+    assert "request whole GPUs" in complaint.remedy
+
+
 def test_equal_pods_share_what_is_equal() -> None:
     """Demand, membership and owner are one object for all pods of a template: memory is what they cost once."""
     interner, volumes = Interner(), Volumes()

@@ -318,8 +318,18 @@ class TestAnswers:
         assert (reason, short.demand, short.blocked) == (
             Reason.EXCEEDS_CLUSTER,
             "1 example.com/fpga",
-            {"resources": 6},
+            {"example.com/fpga": 6},
         )
+        assert str(short).endswith("(no node has example.com/fpga)")
+
+    def test_parts_of_a_device(self):
+        """What counts parts of a device for another scheduler is named when no node has it, with what to ask for."""
+        hami = {"nvidia.com/gpumem": 3000}
+        reason, short = wait(RACKS, a_gang(1, gpu=1, more=hami))
+
+        assert reason == Reason.EXCEEDS_CLUSTER
+        assert "(no node has nvidia.com/gpumem). Request whole devices, or a MIG" in str(short)
+        assert place(a_snapshot([a_node("a", gpu=2, more=hami)]), a_gang(1, gpu=1, more=hami)).seats
 
     def test_no_nodes_at_all(self):
         """A cluster without nodes is called that: the gang's selector, its level and its size are not to blame."""

@@ -143,6 +143,28 @@ async def test_absurd_demand(cluster: Cluster):
     assert "spec.containers.resources: 'more than" in await cluster.told("endless", "InvalidSpec")
 
 
+async def test_fractions_of_a_gpu(cluster: Cluster):
+    """What kube-scheduler cannot divide is refused by name: KAI's annotation, with and without a gang, and HAMi's
+    resource, which no node has. No such pod is placed without its part of a GPU; a whole GPU is.
+    """
+    await cluster.nodes(EIGHT_GPUS)
+    half = {"gpu-fraction": "0.5"}
+    memory = {"requests": {"cpu": "1", "nvidia.com/gpumem": "3k"}, "limits": {"nvidia.com/gpumem": "3k"}}
+    hami = pod("hami", gang="hami", min_members=1)
+    hami["spec"]["containers"][0]["resources"] = memory
+    alone = pod("alone", gpus=0, annotations=half)
+    await cluster.submit(*gang("half", 2, gpus=0, annotations=half), alone, hami, *gang("whole", 2))
+
+    assert "gpu-fraction: '0.5': unsupported: a fraction of a GPU; request whole" in await cluster.told(
+        "half", "InvalidSpec"
+    )
+    assert "(no node has nvidia.com/gpumem). Request whole" in await cluster.told("hami", "ExceedsCluster")
+    await cluster.seated("whole", 2)
+    found = await cluster.api.get(where("pods", cluster.namespace, "alone"))
+    assert "nodeName" not in found["spec"]
+    assert gated(found)
+
+
 async def test_gate_removed_by_its_user(cluster: Cluster, alice: Client):
     """Whoever takes the gate off his pods gains nothing: the gang still waits for its quorum, and then starts whole."""
     await cluster.nodes(EIGHT_GPUS)

@@ -35,6 +35,7 @@ def read(
 ) -> Reading:
     """What these labels and annotations of a pod specify about its gang."""
     sheet = PodMetadata(labels, annotations)
+    kai.refuse_fractions(sheet)
     found = [(form, naming) for form in FORMATS if (naming := form.naming(sheet)) is not None]
     wish = ours.wish(sheet)
     if not found:

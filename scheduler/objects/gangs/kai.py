@@ -9,6 +9,26 @@ from scheduler.objects.parsing import PodMetadata, count, name
 
 NAME: Final = "kai"
 
+_OF_CONTAINER: Final = (".gpu-memory.request", ".gpu-memory.limit")
+
+_NO_FRACTIONS: Final = (
+    "unsupported: a fraction of a GPU; request whole GPUs, or a MIG or time-slicing resource that your nodes have, "
+    "or leave the pod to KAI"
+)
+
+
+def refuse_fractions(sheet: PodMetadata) -> None:
+    """Reject a pod that asks KAI for a part of a GPU. It requests no GPU, so kube-scheduler would place it without one.
+
+    Any pod may have these annotations, also without a gang. The names of those for one container are KAI's own:
+    `nvidia.com/container.<container>.gpu-memory.request`.
+    """
+    for own, value in sheet.annotations.items():
+        of_container = own.startswith(key.KAI_CONTAINER) and own.endswith(_OF_CONTAINER)
+        if of_container or own in {key.KAI_FRACTION, key.KAI_MEMORY, key.KAI_DEVICES}:
+            sheet.complain(own, value, _NO_FRACTIONS)
+            return
+
 
 def _read(sheet: PodMetadata, gang: GangKey, levels: Levels) -> Membership:
     least = sheet.annotation(key.KAI_MIN_MEMBER, count)

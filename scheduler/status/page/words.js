@@ -49,8 +49,10 @@ const EXCLUDED_BY = {
   candidates: "were excluded by kube-scheduler",
 };
 
-/** The nodes that one kind of obstacle excludes, as in the command line: "4 node(s) had insufficient resources". */
+/** The nodes that one kind of obstacle excludes, as in the command line: "4 node(s) had insufficient resources". A resource
+ *  excludes all of them: no node has it. */
 export function excluded(kind, count) {
+  if (kind.includes("/")) return `no node has ${kind}`;
   return count ? `${count} node(s) ${EXCLUDED_BY[kind] ?? kind}` : "Gangwright sees no nodes in the cluster";
 }
 
