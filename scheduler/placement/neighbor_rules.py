@@ -45,7 +45,7 @@ class DomainCount:
 
     codes: Codes[n], the domain of each node, -1 for none.  start: Counts[d + 1], the placed pods; the last entry stays 0
     and is read for nodes without a domain.  eligible: bool[n], nodes whose pods count.  adds: for each kind, whether a
-    member counts.  lone: no two nodes share a domain.
+    member counts.  lone: every node is a domain of its own.
     """
 
     codes: Codes
@@ -186,8 +186,7 @@ class NeighborRules:
         adds = tuple(
             what.counts(labels, rules.anti_affinity, self._namespaces) for rules, labels in self.kinds
         )
-        inside = codes[codes != NOWHERE]
-        lone = len(np.unique(inside)) == len(inside)
+        lone = not (codes == NOWHERE).any() and len(np.unique(codes)) == len(codes)
         self.counts.append(DomainCount(codes, start, everywhere, adds, lone))
         self._numbers[what, key, kept] = len(self.counts) - 1
         return len(self.counts) - 1

@@ -233,3 +233,18 @@ def test_a_rule_about_pods_that_do_not_exist_is_no_lack_of_hardware():
     assert decision.reason is Reason.INSUFFICIENT_RESOURCES
     assert decision.shortfall is not None
     assert decision.shortfall.blocked == {"pod-affinity": 1}
+
+
+def test_nodes_without_the_label_are_in_no_domain():
+    """Members that keep apart by rack may share a node that is in no rack, even where every rack has a single node."""
+    nodes = [a_node("n0", gpu=2, area="a"), a_node("n1", rack="r", area="a")]
+    gang = a_gang_of(2, apart(RACK))
+    assert set(place(a_picture(nodes, [], [gang]), gang).seats.values()) == {"n0"}
+
+
+def test_affinity_and_anti_affinity_to_the_same_pods_cannot_both_hold():
+    """The only host with such a pod is closed by one rule, and all others by the other."""
+    hosts = [a_node(f"n{i}", gpu=1) for i in range(2)]
+    both = Neighbors(near(HOST).affinity, apart().anti_affinity)
+    gang = a_gang_of(1, both)
+    assert isinstance(decide(a_picture(hosts, [Resident("n0", {"app": "a"})], [gang]), gang), Wait)
