@@ -246,6 +246,8 @@ class NeighborState:
 
     def __init__(self, rules: NeighborRules, own: Sequence[_Rules], rows: NDArray[np.int64]) -> None:
         self._own: Final = own
+        self._wide: Final = [[n for n in each.apart if not rules.counts[n].lone] for each in own]
+        """Anti-affinity beyond one node. What is closed node by node is known from `closed` and `keeps_apart`."""
         self._codes: Final = [count.codes[rows] for count in rules.counts]
         self._eligible: Final = [count.eligible[rows] for count in rules.counts]
         self._adds: Final = [count.adds for count in rules.counts]
@@ -256,7 +258,7 @@ class NeighborState:
         """bool[m]: the places where the rules allow a member of this kind now."""
         own, codes, counts = self._own[kind], self._codes, self._counts
         out = np.ones(self._places, dtype=bool)
-        for number in own.apart:
+        for number in self._wide[kind]:
             if counts[number].any():
                 out &= counts[number][codes[number]] <= 0
         affine = own.affine
