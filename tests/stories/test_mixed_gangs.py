@@ -1,0 +1,118 @@
+"""Gangs with all kinds of rules at once, more than there is room for, while nodes fail: each ends, none stands half bound
+for longer than its time-out, and none blocks another for good.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from random import Random
+
+import pytest
+import pytest_asyncio
+
+from bench.plane import Fleet, where
+from bench.plane.client import Object
+from tests.stories.conftest import Tune
+from tests.stories.support.cluster import Cluster
+from tests.stories.support.workloads import made_by
+from tests.stories.test_claims import DRIVER, GROUP, claiming, collection
+from tests.stories.test_neighbors import HOST, ZONE, apart, even
+
+TIMEOUT = 20.0
+"""Seconds: `gangs.timeout` here. A gang may be half bound for this long, and for as long as its pods take to go."""
+
+LEAVING = 10.0
+ENDS = 150.0
+"""Seconds until all gangs of a try must have ended."""
+
+RACKS, EACH = 2, 3
+
+
+@pytest_asyncio.fixture
+async def devices(cluster: Cluster) -> AsyncIterator[list[str]]:
+    """Six nodes in two zones with two GPUs, and two devices of a driver each; a class and a template."""
+    nodes = await cluster.nodes(Fleet(racks=RACKS, areas=2, nodes_per_rack=EACH, gpus=2))
+    made = []
+
+    async def put(kind: str, body: Object, namespace: str | None = None) -> None:
+        await cluster.api.create(collection(kind, namespace), {"apiVersion": GROUP, **body})
+        made.append(collection(kind, namespace, body["metadata"]["name"]))
+
+    for node in nodes:
+        pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+        own = [{"name": "d0"}, {"name": "d1"}]
+        spec = {"driver": DRIVER, "pool": pool, "nodeName": node, "devices": own}
+        await put("resourceslices", {"kind": "ResourceSlice", "metadata": {"name": node}, "spec": spec})
+    chosen = [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]
+    await put(
+        "deviceclasses", {"kind": "DeviceClass", "metadata": {"name": "any"}, "spec": {"selectors": chosen}}
+    )
+    requests = [{"name": "gpu", "exactly": {"deviceClassName": "any"}}]
+    template = {"metadata": {"name": "any"}, "spec": {"spec": {"devices": {"requests": requests}}}}
+    await put("resourceclaimtemplates", {"kind": "ResourceClaimTemplate", **template}, cluster.namespace)
+    yield nodes
+    for path in reversed(made):
+        await cluster.api.delete(path)
+
+
+def some_gang(chance: Random, name: str) -> tuple[Object, int]:
+    """A gang of three or four with one or two rules, or none."""
+    size, gpus = chance.choice([3, 4]), 1
+    spec: Object = {}
+    match chance.choice(["apart", "even", "even hosts", "claims", "claims apart", "zone apart", "plain"]):
+        case "apart":
+            spec = apart("mixed")
+        case "even":
+            spec = even("mixed", ZONE)
+        case "even hosts":
+            spec = even("mixed", HOST)
+        case "claims":
+            spec, gpus = claiming("any"), 0
+        case "claims apart":
+            spec, gpus = claiming("any") | apart("mixed"), 0
+        case "zone apart":
+            spec, size = apart("mixed", ZONE), 2
+    return made_by("ReplicaSet", name, size, gpus=gpus, spec=spec, labels={"is": "mixed"}), size
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize(
+    "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.extended) for seed in range(2, 40))]
+)
+async def test_gangs_with_all_kinds_of_rules(cluster: Cluster, devices: list[str], tune: Tune, seed: int):
+    """Five gangs want more than six nodes have. One node goes and comes back. Each gang runs whole once and ends."""
+    await tune({"gangs.timeout": f"{TIMEOUT:g}s"})
+    chance, sizes = Random(seed), {}
+    for number in range(5):
+        made, sizes[f"g{number}"] = some_gang(chance, f"g{number}")
+        await cluster.submit(made)
+    lost, gone_at = chance.choice(devices), chance.uniform(0.3, 3.0)
+    body = await cluster.api.get(where("nodes", name=lost))
+    fails = asyncio.create_task(_fail(cluster, lost, body, gone_at))
+    half: dict[str, float] = {}
+    began, left = time.monotonic(), dict(sizes)
+    while left:
+        assert time.monotonic() < began + ENDS, f"still waiting or in part: {left}"
+        for name, size in list(left.items()):
+            bound = len(await cluster.bound(name))
+            if bound == size:
+                path = where("replicasets", cluster.namespace, name)
+                await cluster.api.delete(path, propagation="Background")
+                del left[name]
+            elif bound:
+                since = half.setdefault(name, time.monotonic())
+                assert time.monotonic() < since + TIMEOUT + LEAVING, f"{name}: {bound} of {size}"
+            else:
+                half.pop(name, None)
+        await asyncio.sleep(0.1)
+    await fails
+    await cluster.nothing_held()
+
+
+async def _fail(cluster: Cluster, node: str, body: Object, after: float) -> None:
+    """The node is deleted, and is back under its name some seconds later."""
+    await asyncio.sleep(after)
+    await cluster.api.delete(where("nodes", name=node))
+    await asyncio.sleep(4)
+    meta = {key: body["metadata"][key] for key in ("name", "labels", "annotations")}
+    await cluster.api.create(where("nodes"), {**body, "metadata": meta})
