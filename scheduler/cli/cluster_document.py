@@ -26,14 +26,16 @@ from scheduler.model.events import Event
 from scheduler.model.policy import Policy
 from scheduler.objects import api
 from scheduler.replay import Document, document
-from scheduler.service.informers import Informers
+from scheduler.service.informers import KINDS, Informers
 from scheduler.settings import load
 
 NEEDED: Final = frozenset({"nodes", "pods"})
 """Kinds that are required for an answer. Without the others it is a little less exact."""
 
-STORAGE: Final = frozenset({"persistentvolumeclaims", "persistentvolumes"})
-"""Kinds that show which volumes the claims of pods are bound to."""
+STORAGE: Final = frozenset({"persistentvolumeclaims", "persistentvolumes"}) | frozenset(
+    kind for kind in KINDS if kind.endswith(".resource.k8s.io")
+)
+"""Kinds that show which volumes the claims of pods are bound to, and which devices they request."""
 
 MADE_BY: Final = ("app.kubernetes.io/name", "gangwright")
 """The label of Gangwright's own Pods, which include kube-scheduler."""

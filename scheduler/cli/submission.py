@@ -94,7 +94,7 @@ def gang_of(pod: Pod) -> GangKey:
 
 def is_of_storage(unmodeled: str) -> bool:
     """Whether the unmodeled field depends on claims, which must have been read."""
-    return unmodeled.startswith("spec.volumes: a claim")
+    return unmodeled.startswith(("spec.volumes: a claim", "spec.resourceClaims"))
 
 
 async def priorities(client: Client) -> Mapping[str, PriorityClass] | None:

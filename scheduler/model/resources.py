@@ -80,6 +80,16 @@ def amounts(pairs: Mapping[str, int]) -> Amounts:
     return tuple(sorted((name, value) for name, value in pairs.items() if value))
 
 
+def combined(one: Amounts, other: Amounts, sign: int = 1) -> Amounts:
+    """The sum, or with a sign of -1 the difference."""
+    if not other:
+        return one
+    total = dict(one)
+    for name, value in other:
+        total[name] = total.get(name, 0) + sign * value
+    return amounts(total)
+
+
 def written(resource: str, value: float) -> str:
     """A whole number of units of `resource` in Kubernetes notation: `0.5` of cpu, `64Gi` of memory, `8` of a device."""
     whole, power = int(value), 0

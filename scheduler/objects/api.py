@@ -9,6 +9,8 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct, field
 
+from scheduler.objects.pod_claims_api import PodClaim, PodClaimStatus
+
 Quantity: TypeAlias = str | int | float
 """The API server writes text. Files written by hand may also hold numbers."""
 
@@ -143,7 +145,7 @@ class PodSpec(_Part):
     scheduling_gates: list[Gate] | None = None
     scheduling_group: Present | None = None
     topology_spread_constraints: list[SpreadConstraint] | None = None
-    resource_claims: list[Present] | None = None
+    resource_claims: list[PodClaim] | None = None
     volumes: list[Volume] | None = None
 
 
@@ -191,6 +193,7 @@ class PodStatus(_Part):
     init_container_statuses: list[ContainerStatus] | None = None
     allocated_resources: Amounts = None
     resources: ResourceRequirements | None = None
+    resource_claim_statuses: list[PodClaimStatus] | None = None
 
 
 class Pod(_Object):

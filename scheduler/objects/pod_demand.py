@@ -29,11 +29,13 @@ from scheduler.model.resources import (
     Amounts,
     InvalidQuantity,
     amounts,
+    combined,
     parse_quantity,
 )
 from scheduler.model.workload import Complaint
 from scheduler.objects import api
 from scheduler.objects.affinity import can_be_narrowed, pinned_to, terms, unpinned
+from scheduler.objects.device_claims import NO_DEVICES, Asked
 from scheduler.objects.parsing import shown
 from scheduler.objects.volumes import ClaimKey, Unsettled, Volumes
 
@@ -230,14 +232,15 @@ DEFAULT: Final = "default-scheduler"
 """The scheduler of Kubernetes itself."""
 
 
-def wanted(pod: api.Pod, volumes: Volumes, pin: str = "") -> Wanted:
+def wanted(pod: api.Pod, volumes: Volumes, pin: str = "", asked: Asked = NO_DEVICES) -> Wanted:
     """The requirements of the pod.
 
     For a bound pod of the default scheduler only its resources matter, because Gangwright never moves it. For any other
     pod, its node requirements matter too, without Gangwright's pin: its owner's next pod will have the same.
     pin: the node in Gangwright's pin. Empty: there is no pin, and a node in the affinity is the owner's choice.
+    asked: what its device claims add.
     """
-    amounts, complaints = _room(pod)
+    amounts, complaints = _room(pod, asked.requests)
     ports = tuple(sorted(set(_ports(pod.spec))))
     near = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
     affinity = terms(near.required if near is not None else None)
@@ -248,7 +251,8 @@ def wanted(pod: api.Pod, volumes: Volumes, pin: str = "") -> Wanted:
         affinity = unpinned(affinity, pin)
     claims = claims_of(pod)
     reached = [volumes.reach(claim) for claim in claims]
-    constraints = [affinity, *(found for found in reached if not isinstance(found, Unsettled))]
+    bound = [found for found in reached if not isinstance(found, Unsettled)]
+    constraints = [affinity, *bound, *(() if pod.spec.node_name else asked.constraints)]
     demand = Demand(
         requests=amounts,
         selector=tuple(sorted((pod.spec.node_selector or {}).items())),
@@ -258,13 +262,13 @@ def wanted(pod: api.Pod, volumes: Volumes, pin: str = "") -> Wanted:
     )
     if pod.spec.node_name:
         return Wanted(demand, pinned=pinned, complaints=complaints)
-    gaps = [*_gaps(pod.spec, affinity), *_volume_gaps(pod.spec, claims, reached, volumes)]
+    gaps = [*_gaps(pod.spec, affinity), *_volume_gaps(pod.spec, claims, reached, volumes), *asked.gaps]
     return Wanted(demand, affinity, pinned, tuple(dict.fromkeys(gaps)), complaints)
 
 
-def _room(pod: api.Pod) -> tuple[Amounts, tuple[Complaint, ...]]:
+def _room(pod: api.Pod, devices: Amounts) -> tuple[Amounts, tuple[Complaint, ...]]:
     try:
-        return needs(pod), ()
+        return combined(needs(pod), devices), ()
     except InvalidQuantity as wrong:
         remedy = "use quantities such as 500m, 4Gi or 2"
         return ((PODS, 1),), (Complaint("spec.containers.resources", shown(str(wrong)), remedy),)
@@ -311,8 +315,6 @@ def _gaps(spec: api.PodSpec, affinity: AnyOf) -> Iterator[str]:
         yield "spec.affinity.podAntiAffinity"
     if any(c.when_unsatisfiable == "DoNotSchedule" for c in spec.topology_spread_constraints or ()):
         yield "spec.topologySpreadConstraints"
-    if spec.resource_claims:
-        yield "spec.resourceClaims"
     if any(t.operator not in {"", "Equal", "Exists"} for t in spec.tolerations or ()):
         yield "spec.tolerations: an operator other than Equal and Exists"
     if not can_be_narrowed(affinity):

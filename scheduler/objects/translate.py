@@ -1,17 +1,29 @@
 """API objects as events of the model: the entry point of this package.
 
 Lives here: `Translator`, which turns seen and deleted objects into events. It stores only what one kind of object needs
-from another: where claims are bound, which unbound pods wait for that, and which owners are known by their kind alone.
+from another: where claims are bound, which pods are concerned, and which owners are known by their kind alone. An object
+of Dynamic Resource Allocation can concern many nodes and pods, so their events are made in `settle`, once for any number
+of objects.
 Never here: which pods are bound, held or waiting (`ledger`).
 """
 
+from dataclasses import replace
+from typing import Final
+
 from scheduler.model import events as ev
-from scheduler.model.cluster import DEFAULT_LEVELS, Level
-from scheduler.model.workload import Complaint, GangKey, Owner, PodKey, Uid
-from scheduler.objects import api, groups, nodes, owners, pod_disruption_budgets, pods, quotas
+from scheduler.model.cluster import DEFAULT_LEVELS, Level, Node
+from scheduler.model.resources import amounts, is_device
+from scheduler.model.workload import Complaint, GangKey, Owner, Phase, Pod, PodKey, Uid
+from scheduler.objects import api, device_api, groups, nodes, owners, pod_disruption_budgets, pods, quotas
+from scheduler.objects.device_claims import NO_DEVICES, Asked, DeviceClaims
 from scheduler.objects.interner import Interner
 from scheduler.objects.pod_demand import claims_of
 from scheduler.objects.volumes import ClaimKey, Volumes
+
+ENDED: Final = frozenset(phase.value for phase in Phase if phase.ended)
+
+ROUNDS: Final = 4
+"""Rounds of `settle` at most. The first evaluates what is new, the second counts it in the demands of pods."""
 
 
 class Translator:
@@ -28,8 +40,13 @@ class Translator:
         self._claims: dict[Uid, list[ClaimKey]] = {}
         self._owned: dict[str, set[Uid]] = {}
         self._owners: dict[Uid, str] = {}
+        self._devices = DeviceClaims()
+        self._nodes: dict[str, tuple[Node, Node]] = {}
+        """Each node without its devices, and as it was last seen."""
+        self._with_devices: dict[Uid, api.Pod | Pod] = {}
+        """Pods with device claims. A bound one is kept as a pod of the model, which needs less memory."""
 
-    def seen(self, found: api.ApiObject) -> list[ev.Event]:
+    def seen(self, found: api.ApiObject | device_api.DeviceObject) -> list[ev.Event]:
         """The events for an object that exists in this state."""
         match found:
             case api.Pod():
@@ -40,6 +57,16 @@ class Translator:
                 return self._again(self.volumes.see_volume(found))
             case api.PersistentVolumeClaim():
                 return self._again(self.volumes.see_claim(found))
+            case device_api.ResourceSlice():
+                self._devices.slices.see_slice(found)
+            case device_api.DeviceClass():
+                self._devices.slices.see_class(found)
+            case device_api.DeviceTaintRule():
+                self._devices.slices.see_rule(found)
+            case device_api.ResourceClaim():
+                self._devices.see_claim(found)
+            case device_api.ResourceClaimTemplate():
+                self._devices.see_template(found)
             case api.Job():
                 return [ev.OwnerSeen(owners.job(found, self._levels))]
             case api.StatefulSet():
@@ -50,13 +77,29 @@ class Translator:
                 return [ev.BudgetSeen(pod_disruption_budgets.budget(found))]
             case _:
                 return [ev.GroupSeen(groups.group(found, self._levels))]
+        return []
 
-    def gone(self, kind: type[api.ApiObject], namespace: str, name: str, uid: str) -> list[ev.Event]:
+    def settle(self) -> list[ev.Event]:
+        """The events that follow from objects of Dynamic Resource Allocation since the last call."""
+        told: list[ev.Event] = []
+        for _ in range(ROUNDS):
+            names, uids = self._devices.settle()
+            if not names and not uids:
+                break
+            told += [event for uid in uids for event in self._renewed(uid)]
+            told += [event for name in sorted(names) for event in self._node_changed(name)]
+        return told
+
+    def gone(
+        self, kind: type[api.ApiObject | device_api.DeviceObject], namespace: str, name: str, uid: str
+    ) -> list[ev.Event]:
         """The events for an object that no longer exists."""
         if issubclass(kind, api.Pod):
             return self._pod_gone(Uid(uid), PodKey(namespace, name))
         if issubclass(kind, api.Node):
             self.node_complaints.pop(name, None)
+            self._nodes.pop(name, None)
+            self._devices.slices.see_node(name, ())
             return [ev.NodeGone(name)]
         if issubclass(kind, api.PersistentVolume):
             return self._again(self.volumes.lose_volume(name))
@@ -69,12 +112,29 @@ class Translator:
             return [ev.QuotaGone(namespace, name)]
         if issubclass(kind, api.PodDisruptionBudget):
             return [ev.BudgetGone(namespace, name)]
-        return [ev.GroupGone(groups.format_of(kind), GangKey(namespace, name))]
+        if issubclass(kind, api.PodGroup):
+            return [ev.GroupGone(groups.format_of(kind), GangKey(namespace, name))]
+        self._device_object_gone(kind, ClaimKey(namespace, name))
+        return []
+
+    def _device_object_gone(self, kind: type[device_api.DeviceObject], key: ClaimKey) -> None:
+        if issubclass(kind, device_api.ResourceSlice):
+            self._devices.slices.lose_slice(key.name)
+        elif issubclass(kind, device_api.DeviceClass):
+            self._devices.slices.lose_class(key.name)
+        elif issubclass(kind, device_api.DeviceTaintRule):
+            self._devices.slices.lose_rule(key.name)
+        elif issubclass(kind, device_api.ResourceClaim):
+            self._devices.lose_claim(key)
+        else:
+            self._devices.lose_template(key)
 
     # Pods
 
     def _pod(self, found: api.Pod) -> list[ev.Event]:
-        pod = pods.pod(found, self.volumes, self._levels, self._interner)
+        pod = pods.pod(found, self.volumes, self._levels, self._interner, self._asked(found))
+        if pod.uid in self._with_devices and pod.node is not None:
+            self._with_devices[pod.uid] = pod
         self._forget_claims(pod.uid)
         if pod.node is None and not pod.phase.ended and (claims := claims_of(found)):
             self._claims[pod.uid] = claims
@@ -87,6 +147,8 @@ class Translator:
 
     def _pod_gone(self, uid: Uid, key: PodKey) -> list[ev.Event]:
         self._forget_claims(uid)
+        self._with_devices.pop(uid, None)
+        self._devices.lose_pod(uid)
         owner = self._owners.pop(uid, None)
         told: list[ev.Event] = [ev.PodGone(uid, key)]
         if owner is not None:
@@ -121,7 +183,45 @@ class Translator:
         waiting = self._claiming.get(claim) if claim else None
         return [event for found in list((waiting or {}).values()) for event in self._pod(found)]
 
+    # Devices
+
+    def _asked(self, found: api.Pod) -> Asked:
+        """What the pod's device claims add to its demand. From now on their changes are followed, until it ends."""
+        uid = Uid(found.metadata.uid)
+        if found.status.phase in ENDED:
+            self._devices.lose_pod(uid)
+            self._with_devices.pop(uid, None)
+            return NO_DEVICES
+        if found.spec.resource_claims:
+            self._with_devices[uid] = found
+        return self._devices.see_pod(found, pods.place(found) if found.spec.resource_claims else "")
+
+    def _renewed(self, uid: Uid) -> list[ev.Event]:
+        """The pod with what its claims add to its demand now."""
+        known, change = self._with_devices.get(uid), self._devices.renewed(uid)
+        if known is None or change is None:
+            return []
+        if isinstance(known, api.Pod):
+            return self._pod(known)
+        self._with_devices[uid] = pod = pods.recounted(known, *change, self._interner)
+        return [ev.PodSeen(pod)]
+
     # Nodes
+
+    def _node_changed(self, name: str) -> list[ev.Event]:
+        """The node with its devices, if they have changed."""
+        if name not in self._nodes:
+            return []
+        bare, before = self._nodes[name]
+        devices = self._devices.slices.capacity(name)
+        capacity = (
+            self._interner.one(amounts({**devices, **dict(bare.capacity)})) if devices else bare.capacity
+        )
+        node = replace(bare, capacity=capacity, held=self._devices.held(name))
+        if node == before:
+            return []
+        self._nodes[name] = (bare, node)
+        return [ev.NodeSeen(node)]
 
     def _node(self, found: api.Node) -> list[ev.Event]:
         node, complaints = nodes.node(found, self._interner)
@@ -129,4 +229,6 @@ class Translator:
             self.node_complaints[node.name] = complaints
         else:
             self.node_complaints.pop(node.name, None)
-        return [ev.NodeSeen(node)]
+        self._devices.slices.see_node(node.name, (name for name, _ in node.capacity if is_device(name)))
+        self._nodes[node.name] = (node, node)
+        return self._node_changed(node.name) or [ev.NodeSeen(node)]

@@ -7,7 +7,7 @@ with the RBAC role.
 from dataclasses import dataclass
 from typing import Final
 
-from scheduler.objects import api
+from scheduler.objects import api, device_api
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,9 +15,9 @@ class Resource:
     """A collection of the API, the type of its objects, and whether it may be missing."""
 
     path: str
-    type: type[api.ApiObject]
+    type: type[api.ApiObject | device_api.DeviceObject]
     optional: bool = False
-    """It belongs to a custom resource definition that may not be installed. Then the collection counts as empty."""
+    """The API server may not have it: it belongs to a custom resource definition, or is new. Then it counts as empty."""
     dispensable: bool = False
     """Reading it may be forbidden. Then it counts as empty, so that a role of an earlier version still works."""
     decides: bool = False
@@ -38,6 +38,16 @@ RESOURCES: Final = (
     Resource("/apis/scheduling.volcano.sh/v1beta1/podgroups", api.VolcanoPodGroup, optional=True),
     Resource("/apis/scheduling.sigs.k8s.io/v1alpha1/podgroups", api.KoordinatorPodGroup, optional=True),
     Resource("/apis/scheduling.run.ai/v2alpha2/podgroups", api.KaiPodGroup, optional=True),
+    *(
+        Resource(f"/apis/resource.k8s.io/v1/{plural}", kind, optional=True, dispensable=True)
+        for plural, kind in (
+            ("deviceclasses", device_api.DeviceClass),
+            ("devicetaintrules", device_api.DeviceTaintRule),
+            ("resourceslices", device_api.ResourceSlice),
+            ("resourceclaimtemplates", device_api.ResourceClaimTemplate),
+            ("resourceclaims", device_api.ResourceClaim),
+        )
+    ),
     Resource("/api/v1/pods", api.Pod, decides=True),
 )
 """Pods come last, so that the objects that they refer to are known first."""

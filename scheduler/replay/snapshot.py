@@ -66,18 +66,19 @@ _DOCUMENT: Final = msgspec.json.Decoder(Document)
 
 
 def document(events: Iterable[ev.Event], policy: Policy, now: float, gangwright: str) -> Document:
-    """The document with the facts of these events. The last event about a pod applies. Only pod labels that disruption
+    """The document with the facts of these events. The last event about a pod or a node applies. Only pod labels that disruption
     budgets use are kept.
     """
     told = list(events)
     budgets = tuple(event.budget for event in told if isinstance(event, ev.BudgetSeen))
     named = {own.key for budget in budgets for own in budget.selector or ()}
     pods = {event.pod.uid: event.pod for event in told if isinstance(event, ev.PodSeen)}
+    nodes = {event.node.name: event.node for event in told if isinstance(event, ev.NodeSeen)}
     return Document(
         gangwright=gangwright,
         taken=now,
         policy=policy,
-        nodes=tuple(event.node for event in told if isinstance(event, ev.NodeSeen)),
+        nodes=tuple(nodes.values()),
         groups=tuple(event.group for event in told if isinstance(event, ev.GroupSeen)),
         owners=tuple(event.traits for event in told if isinstance(event, ev.OwnerSeen)),
         quotas=tuple(event.quota for event in told if isinstance(event, ev.QuotaSeen)),

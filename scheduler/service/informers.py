@@ -66,6 +66,7 @@ class Informers:
     def _sink(self, row: Resource) -> ch.Sink[Any]:
         def sink(batch: Sequence[ch.Change[Any]]) -> None:
             events = [event for change in batch for event in self._understood(row, change)]
+            events += self._settled(row)
             if events:
                 self._observe(events)
             if not self._missing and not self.synced:
@@ -94,6 +95,14 @@ class Informers:
             key = None if isinstance(change, ch.Synced) else change.key
             self._leave_out(row, key, f"{type(error).__name__}: {error}", trace=True)
         return ()
+
+    def _settled(self, row: Resource) -> Sequence[Event]:
+        """The events that follow from the whole batch."""
+        try:
+            return self._translator.settle()
+        except Exception as error:  # noqa: BLE001 - one bad object must not affect the others
+            self._leave_out(row, None, f"{type(error).__name__}: {error}", trace=True)
+            return ()
 
     def _tell_of(self, row: Resource, key: ch.Key, before: tuple[Complaint, ...] | None) -> None:
         """Log the parts of a node that cannot be read and count as zero: once, however often the node changes."""

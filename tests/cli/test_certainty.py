@@ -28,7 +28,10 @@ UNMODELLED = {
         {"topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule"}]},
         "spec.topologySpreadConstraints",
     ),
-    "resource claims": ({"resourceClaims": [{"name": "gpu"}]}, "spec.resourceClaims"),
+    "device claims": (
+        {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "new"}]},
+        "spec.resourceClaims: a claim template does not exist yet",
+    ),
     "a claim that is not there": (claims("new"), "spec.volumes: a claim does not exist yet"),
     "a claim that is not bound": (claims("unbound"), "spec.volumes: a claim is not bound yet"),
     "a disk": (

@@ -92,7 +92,6 @@ GAPS = {
     "spec.affinity.podAffinity": "affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: z}]}}",
     "spec.affinity.podAntiAffinity": "affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{}]}}",
     "spec.topologySpreadConstraints": "topologySpreadConstraints: [{maxSkew: 1, whenUnsatisfiable: DoNotSchedule}]",
-    "spec.resourceClaims": "resourceClaims: [{name: gpu}]",
     "spec.tolerations: an operator other than Equal and Exists": "tolerations: [{key: a, operator: Lt, value: '5'}]",
     "spec.volumes: a claim does not exist yet": CLAIMING,
     "spec.volumes: a disk is named directly": "volumes: [{name: d, gcePersistentDisk: {pdName: x}}]",

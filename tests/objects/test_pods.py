@@ -331,7 +331,7 @@ QUOTED = "0/4 nodes are available: 4 node(s) didn't match pod anti-affinity rule
     ("spec", "said", "quoted"),
     [
         ("{topologySpreadConstraints: [{whenUnsatisfiable: DoNotSchedule}]}", SAID, QUOTED),
-        ("{resourceClaims: [{name: gpu}]}", "a\n b" + 300 * "c", "a b" + 196 * "c" + "…"),
+        ("{volumes: [{name: d, rbd: {image: x}}]}", "a\n b" + 300 * "c", "a b" + 196 * "c" + "…"),
         ("{}", SAID, ""),
     ],
 )

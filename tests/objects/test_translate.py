@@ -1,5 +1,7 @@
 """The door: objects in, events out."""
 
+from typing import get_args
+
 from scheduler.model.events import (
     BudgetGone,
     BudgetSeen,
@@ -15,7 +17,7 @@ from scheduler.model.events import (
     QuotaSeen,
 )
 from scheduler.model.workload import GangKey, OwnerTraits, PodKey, Uid
-from scheduler.objects import api
+from scheduler.objects import api, device_api
 from scheduler.objects.translate import Translator
 from scheduler.objects.watched_resources import RESOURCES
 from tests.objects.reading import struct
@@ -49,6 +51,7 @@ EVENTS = {
     api.KoordinatorPodGroup: (GroupSeen, GroupGone("koordinator", GangKey("team", "o"))),
     api.KaiPodGroup: (GroupSeen, GroupGone("kai", GangKey("team", "o"))),
     api.PersistentVolume: (None, None),
+    **dict.fromkeys(get_args(device_api.DeviceObject), (None, None)),
     api.PersistentVolumeClaim: (None, None),
 }
 

@@ -1,0 +1,46 @@
+"""Requests for devices as resources, which the planner counts like any other resource.
+
+Lives here: `DeviceColumn`, which names the devices that a request can use, and its name as a resource. Never here: which
+devices those are (`device_slices`), or requests (`device_claims`).
+
+A request without selectors has the name that Kubernetes gives to a device class as an extended resource. Any other
+request has that name with a hash. A request for all devices of a node is no number of devices. It is counted in a
+resource of its own, of which a node has WHOLE while all devices can be allocated together. The request takes all of it,
+and each device in use takes one.
+"""
+
+from hashlib import blake2b
+from typing import Final, NamedTuple
+
+from scheduler.model.demand import Toleration
+
+PREFIX: Final = "deviceclass.resource.kubernetes.io/"
+"""The prefix of the extended resource that every device class has."""
+
+WHOLE: Final = 4096
+"""What a request for all devices takes. It is more than a node has devices."""
+
+MOST: Final = 32
+"""Devices that one claim can have at most, as in the API."""
+
+
+class DeviceColumn(NamedTuple):
+    """The devices that a request can use.  whole: the request is for all of them."""
+
+    device_class: str
+    selectors: tuple[str, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    whole: bool = False
+
+    @property
+    def is_plain(self) -> bool:
+        """All devices of the class without taints."""
+        return not self.selectors and not self.tolerations and not self.whole
+
+    @property
+    def name(self) -> str:
+        """The resource. That of a request for all devices has no domain, because it is not a number of devices."""
+        hashed = blake2b(repr(self[1:3]).encode(), digest_size=4).hexdigest()
+        if self.whole:
+            return f"all-devices~{self.device_class}~{hashed}"
+        return f"{PREFIX}{self.device_class}" if self.is_plain else f"{PREFIX}{self.device_class}~{hashed}"

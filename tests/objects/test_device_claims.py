@@ -1,0 +1,298 @@
+"""Device claims: what pods ask for, what nodes have, and that each device in use is counted once."""
+
+import random
+
+import pytest
+
+from scheduler.model.demand import Operator, Requirement, Term
+from scheduler.model.events import NodeSeen, PodSeen
+from tests.objects.devices import (
+    PLAIN,
+    Desk,
+    claim_of,
+    class_of,
+    device,
+    node_of,
+    pod_of,
+    request,
+    slice_of,
+    template_of,
+)
+
+FOUR = [device(f"d{number}") for number in range(4)]
+
+
+@pytest.fixture
+def desk():
+    """Two nodes with four devices each, one class for all of them, and a template for two devices."""
+    own = Desk()
+    own.see(class_of(), template_of("two", request(count=2)))
+    own.see(*(node_of(name) for name in ("n1", "n2")), *(slice_of(name, FOUR) for name in ("n1", "n2")))
+    return own
+
+
+def test_a_pod_asks_for_what_its_template_requests(desk):
+    """Before its claim is created, and after; the node has as many as its slices."""
+    desk.see(pod_of("a", template="two"))
+    assert desk.asks("a") == 2
+    assert desk.pods["a"].unmodeled == ()
+    assert desk.capacity("n1") == 4
+    desk.see(claim_of("a-d", request(count=2), owner="a"))
+    desk.see(pod_of("a", template="two", made="a-d"))
+    assert desk.asks("a") == 2
+
+
+def test_objects_may_come_in_any_order():
+    """The pod first, then the template, the node, the slice and at last the class."""
+    desk = Desk()
+    desk.see(pod_of("a", template="two"))
+    assert desk.pods["a"].unmodeled == ("spec.resourceClaims: a claim template does not exist yet",)
+    desk.see(template_of("two", request(count=2)))
+    assert desk.asks("a") == 2
+    desk.see(node_of("n1"))
+    desk.see(slice_of("n1", FOUR))
+    assert desk.capacity("n1") == 0
+    desk.see(class_of())
+    assert desk.capacity("n1") == 4
+
+
+def test_an_allocated_claim_counts_through_its_pod(desk):
+    """The seat, the allocation and the bind: the device count of the node never moves twice."""
+    desk.see(claim_of("a-d", request(count=2), owner="a"))
+    desk.see(pod_of("a", template="two", made="a-d", seat="n1"))
+    assert desk.free("n1") == 2
+    allocated = claim_of(
+        "a-d", request(count=2), owner="a", devices=[("n1", "d0"), ("n1", "d1")], reserved=["a"]
+    )
+    events = desk.see(allocated)
+    assert not any(isinstance(event, NodeSeen) for event in events)
+    assert desk.free("n1") == 2
+    desk.see(pod_of("a", template="two", made="a-d", node="n1"))
+    assert desk.free("n1") == 2
+    assert desk.pods["a"].demand.constraints == ()
+
+
+def test_an_allocation_limits_an_unbound_pod_to_its_node(desk):
+    """Elsewhere the pod has no devices, and where they are, they are in use."""
+    desk.see(pod_of("a", template="two", made="a-d", seat="n2"))
+    desk.see(claim_of("a-d", request(count=2), owner="a", devices=[("n1", "d0"), ("n1", "d1")]))
+    assert desk.pods["a"].demand.constraints == (
+        (Term(fields=(Requirement("metadata.name", Operator.IN, ("n1",)),)),),
+    )
+    assert (desk.free("n1"), desk.free("n2")) == (2, 4)
+
+
+def test_devices_without_a_live_pod_are_in_use(desk):
+    """A pod that ended, one that is unknown, and a claim that nothing reserves."""
+    desk.see(claim_of("x-d", request(), owner="x", devices=[("n1", "d3")], reserved=["x"]))
+    assert desk.free("n1") == 3
+    desk.see(claim_of("left", request(), devices=[("n1", "d2")]))
+    assert desk.free("n1") == 2
+    desk.see(pod_of("x", template="two", made="x-d", node="n1"))
+    assert (desk.free("n1"), desk.asks("x")) == (2, 1)
+    desk.see(pod_of("x", template="two", made="x-d", node="n1", phase="Succeeded"))
+    assert (desk.free("n1"), desk.asks("x")) == (2, 0)
+    desk.lose(claim_of("x-d"))
+    assert desk.free("n1") == 3
+
+
+def test_a_named_claim_counts_once_for_all_its_pods(desk):
+    """With one pod it is that pod's; with two, its devices are in use, and nobody asks for more."""
+    desk.see(claim_of("c", request(count=3)))
+    desk.see(pod_of("a", claim="c", node="", seat="n1"))
+    assert desk.asks("a") == 3
+    desk.see(pod_of("b", claim="c"))
+    assert desk.pods["a"].unmodeled == desk.pods["b"].unmodeled
+    assert desk.pods["a"].unmodeled == ("spec.resourceClaims: a shared claim is not allocated yet",)
+    desk.see(claim_of("c", request(count=3), devices=[("n1", f"d{n}") for n in range(3)], reserved=["a"]))
+    assert desk.free("n1") == 1
+    desk.see(
+        claim_of("c", request(count=3), devices=[("n1", f"d{n}") for n in range(3)], reserved=["a", "b"])
+    )
+    assert (desk.free("n1"), desk.asks("a"), desk.asks("b")) == (1, 0, 0)
+    desk.lose(pod_of("b"))
+    assert desk.pods["a"].unmodeled == ()
+
+
+def test_a_missing_claim_is_named(desk):
+    """As with volumes: nothing is known of it yet."""
+    desk.see(pod_of("a", claim="nope"))
+    assert desk.pods["a"].unmodeled == ("spec.resourceClaims: a claim does not exist yet",)
+
+
+def test_a_pod_that_needs_no_claim_asks_for_none(desk):
+    """Its status says that nothing was created."""
+    pod = pod_of("a", template="two", made="x")
+    pod.status.resource_claim_statuses[0].resource_claim_name = None
+    desk.see(pod)
+    assert (desk.asks("a"), desk.pods["a"].unmodeled) == (0, ())
+
+
+@pytest.mark.parametrize(
+    ("asked", "gap"),
+    [
+        ({"name": "r", "firstAvailable": [{"name": "s"}]}, "a request with firstAvailable"),
+        ({"name": "r"}, "a request of an unknown kind"),
+        (request(adminAccess=True), "a request with adminAccess"),
+        (request(capacity={"requests": {"memory": "1Gi"}}), "a request with capacity"),
+        (request(derivedAttributes=[{"name": "a/b", "expression": "1"}]), "a request with derivedAttributes"),
+        (request(allocationMode="Some"), "a request with an unknown allocationMode"),
+    ],
+)
+def test_what_is_not_modeled_is_named(desk, asked, gap):
+    """The pod then asks for no devices."""
+    desk.see(template_of("odd", asked), pod_of("a", template="odd"))
+    assert desk.pods["a"].unmodeled == (f"spec.resourceClaims: {gap}",)
+    assert desk.asks("a") == 0
+
+
+def test_a_constraint_over_several_devices_is_not_modeled(desk):
+    """Each kind has its own text."""
+    two = request(count=2)
+    for field, gap in (("matchAttribute", "with"), ("distinctAttribute", "other than")):
+        desk.see(template_of(field, two, constraints=[{field: "a/b"}]), pod_of(field, template=field))
+        assert desk.pods[field].unmodeled == (f"spec.resourceClaims: a constraint {gap} matchAttribute",)
+
+
+def test_nothing_is_told_of_equal_objects(desk):
+    """A new generation with the same devices; a claim with another condition."""
+    assert desk.see(slice_of("n1", FOUR, generation=2)) == []
+    own = claim_of("c", request(), devices=[("n1", "d0")])
+    assert len(desk.see(own)) == 1
+    assert desk.see(own) == []
+
+
+def test_extended_resources_count_once(desk):
+    """A class backs a resource; its claim is the pod's own, and other columns see the device in use."""
+    desk.see(class_of(resource="example.com/gpu"))
+    assert desk.capacity("n1", "example.com/gpu") == 4
+    desk.see(pod_of("a", node="n1", **{"example.com/gpu": "1"}))
+    assert desk.free("n1", "example.com/gpu") == 3
+    desk.see(claim_of("a-e", request(), devices=[("n1", "d0")], owner="a", reserved=["a"], extended=True))
+    assert (desk.free("n1", "example.com/gpu"), desk.free("n1")) == (3, 3)
+    desk.see(pod_of("a", node="n1", phase="Failed", **{"example.com/gpu": "1"}))
+    assert (desk.free("n1", "example.com/gpu"), desk.free("n1")) == (3, 3)
+    desk.lose(claim_of("a-e"))
+    assert (desk.free("n1", "example.com/gpu"), desk.free("n1")) == (4, 4)
+
+
+def test_a_device_plugin_keeps_its_own_figure(desk):
+    """Where a node has the resource of itself, the class does not back it."""
+    desk.see(class_of(resource="example.com/gpu"))
+    desk.see(node_of("n1", **{"example.com/gpu": "7"}))
+    assert (desk.capacity("n1", "example.com/gpu"), desk.capacity("n1")) == (7, 4)
+    desk.see(node_of("n1", **{"example.com/gpu": "0"}))
+    assert desk.capacity("n1", "example.com/gpu") == 4
+
+
+def test_the_newest_class_backs_a_resource(desk):
+    """Of classes of the same age, the one whose name comes first."""
+    desk.see(class_of("b", "false", resource="example.com/gpu"), class_of("a", resource="example.com/gpu"))
+    assert desk.capacity("n1", "example.com/gpu") == 4
+    newer = class_of("b", "false", resource="example.com/gpu")
+    newer.metadata.creation_timestamp = "2030-01-01T00:00:00Z"
+    desk.see(newer)
+    assert desk.capacity("n1", "example.com/gpu") == 0
+
+
+def test_a_claim_and_an_extended_resource_share_the_devices(desk):
+    """A pod with a claim also counts in the resource that its class backs, where no device plugin has it."""
+    desk.see(class_of(resource="example.com/gpu"), pod_of("a", template="two", seat="n1"))
+    assert desk.free("n1", "example.com/gpu") == 2
+
+
+def test_all_devices_of_a_node(desk):
+    """It fits where at least one device exists and none is in use; a single device in use prevents it."""
+    desk.see(template_of("all", request(allocationMode="All")), template_of("one", request()))
+    desk.see(pod_of("whole", template="all"))
+    (name, count) = next(
+        own for own in desk.pods["whole"].demand.requests if own[0].startswith("all-devices")
+    )
+    assert desk.capacity("n1", name) == count
+    desk.see(pod_of("single", template="one", seat="n1"))
+    assert desk.free("n1", name) == count - 1
+    desk.see(pod_of("single", template="one", made="s", node="n1"))
+    desk.see(claim_of("s", request(), owner="single", devices=[("n1", "d1")], reserved=["single"]))
+    assert desk.free("n1", name) == count - 1
+    desk.see(
+        claim_of(
+            "w", request(allocationMode="All"), owner="whole", devices=[("n2", f"d{n}") for n in range(4)]
+        )
+    )
+    desk.see(pod_of("whole", template="all", made="w", node="n2"))
+    assert (desk.free("n2"), desk.free("n2", name)) == (0, count - 4)
+
+
+def test_random_claims_against_a_brute_count():
+    """On each node, of each column, what is free is what no claim has, whatever happened before."""
+    for seed in range(20):
+        _walk(random.Random(seed))
+
+
+GOLD = 'device.attributes["gpu.example.com"].gold'
+BIG = 'device.attributes["gpu.example.com"].size > 1'
+
+
+def _walk(rng: random.Random) -> None:
+    desk = Desk()
+    nodes = ["n1", "n2", "n3"]
+    traits = {
+        (node, f"d{number}"): (rng.random() < 0.5, rng.randrange(4)) for node in nodes for number in range(4)
+    }
+    desk.see(class_of(resource="example.com/gpu"), class_of("gold", GOLD))
+    desk.see(
+        template_of("any", request()),
+        template_of("big", request("gpu", 1, BIG)),
+        template_of("gold", request("gold")),
+    )
+    for node in nodes:
+        own = [
+            device(name, gold=gold, size=size)
+            for (where, name), (gold, size) in traits.items()
+            if where == node
+        ]
+        desk.see(node_of(node), slice_of(node, own))
+    fits = {
+        "any": lambda gold, size: True,
+        "big": lambda gold, size: size > 1,
+        "gold": lambda gold, size: gold,
+    }
+    free, live, claims = set(traits), {}, {}
+    for number in range(60):
+        kind, step = rng.choice(sorted(fits)), rng.random()
+        mine = sorted(own for own in free if fits[kind](*traits[own]))
+        if step < 0.5 and mine:  # a pod of kube-scheduler: claim, allocation, bind
+            name, one = f"p{number}", rng.choice(mine)
+            stages = [
+                claim_of(f"c-{name}", request(), owner=name, devices=[one], reserved=[name]),
+                pod_of(name, template=kind, made=f"c-{name}", seat=one[0]),
+                pod_of(name, template=kind, made=f"c-{name}", node=one[0]),
+            ]
+            desk.see(*(stages if rng.random() < 0.5 else stages[1:2] + stages[:1] + stages[2:]))
+            free.discard(one)
+            live[name], claims[f"c-{name}"] = one, one
+        elif step < 0.6 and mine:  # a claim of nothing that we know
+            one = rng.choice(mine)
+            desk.see(claim_of(f"c{number}", request(), devices=[one], owner=rng.choice(["", "stranger"])))
+            free.discard(one)
+            claims[f"c{number}"] = one
+        elif step < 0.75 and live:  # a pod ends; its claim stays for a while
+            name = rng.choice(sorted(live))
+            one = live.pop(name)
+            desk.see(pod_of(name, template=kind, made=f"c-{name}", node=one[0], phase="Succeeded"))
+        elif step < 0.95 and claims:
+            name = rng.choice(sorted(claims))
+            if name.removeprefix("c-") not in live:
+                desk.lose(claim_of(name))
+                free.add(claims.pop(name))
+        else:  # the driver publishes anew
+            node = rng.choice(nodes)
+            own = [device(n, gold=g, size=s) for (where, n), (g, s) in traits.items() if where == node]
+            desk.see(slice_of(node, own, generation=number + 2))
+        for node in nodes:
+            here = [traits[own] for own in free if own[0] == node]
+            assert desk.free(node) == desk.free(node, "example.com/gpu") == len(here)
+            assert desk.free(node, PLAIN.replace("gpu", "gold")) == sum(gold for gold, _ in here)
+            for big in {n for p in desk.pods.values() for n, _ in p.demand.requests if "~" in n}:
+                assert desk.free(node, big) == sum(size > 1 for _, size in here)
+    assert all(isinstance(event, PodSeen | NodeSeen) for event in desk.told)
