@@ -21,6 +21,12 @@ PODS: Final = "pods"
 HUGE_PAGES: Final = "hugepages-"
 """Prefix of resources that are huge pages of one size."""
 
+DEVICE_CLASS: Final = "deviceclass.resource.kubernetes.io/"
+"""Prefix of the extended resource that every device class has. A hash after ~ stands for more selectors."""
+
+ALL_DEVICES: Final = "all-devices~"
+"""Prefix of the right to all devices of one class on a node, with a class and a hash."""
+
 NATIVE: Final = (CPU, MEMORY, EPHEMERAL_STORAGE, PODS)
 """Resources that every node has, in the order of the first columns of every matrix."""
 
@@ -99,6 +105,17 @@ def written(resource: str, value: float) -> str:
         while whole and whole % 1024 == 0 and power < len(_BINARY) - 1:
             whole, power = whole // 1024, power + 1
     return f"{whole}{_BINARY[power]}"
+
+
+def described(resource: str, value: float) -> str:
+    """An amount as text: `4 nvidia.com/gpu`, `2 of device class gpu`."""
+    if resource.startswith(ALL_DEVICES):
+        return f"all devices of device class {resource.removeprefix(ALL_DEVICES).partition('~')[0]}"
+    name, _, hashed = resource.partition("~")
+    if not name.startswith(DEVICE_CLASS):
+        return f"{written(resource, value)} {resource}"
+    kind = name.removeprefix(DEVICE_CLASS)
+    return f"{written(resource, value)} of device class {kind}{' with selectors' if hashed else ''}"
 
 
 def is_device(resource: str) -> bool:

@@ -14,7 +14,7 @@ A claim without devices that several pods name is not modeled: all of them need 
 Source: kube-scheduler 1.37, plugin DynamicResources.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeVar
 
@@ -37,6 +37,7 @@ EXTENDED: Final = "resource.kubernetes.io/extended-resource-claim"
 
 MISSING: Final = f"{FIELD}: a claim does not exist yet"
 NO_TEMPLATE: Final = f"{FIELD}: a claim template does not exist yet"
+UNSEEN: Final = f"{FIELD}: a request that no pod of the cluster has made yet"
 SHARED: Final = f"{FIELD}: a shared claim is not allocated yet"
 
 
@@ -160,6 +161,12 @@ class DeviceClaims:
             self._consumer_changed(uid)
         return user.asked
 
+    def asked(self, pod: api.Pod) -> Asked:
+        """What the claims of a hypothetical pod would add to its demand. It changes nothing."""
+        entries = tuple(_entries(pod))
+        unknown = [column for column in self._columns(entries) if column not in self.slices.columns]
+        return Asked(gaps=(UNSEEN,)) if unknown else self._asked(Uid(""), _User(entries, ""))
+
     def lose_pod(self, uid: Uid) -> None:
         """The pod ended, or no longer exists."""
         if self._live.pop(uid, None) is not None:
@@ -209,13 +216,11 @@ class DeviceClaims:
     def settle(self) -> tuple[set[str], set[Uid]]:
         """The nodes and the pods that may count differently since the last call."""
         if self.slices.is_crowded:
-            self.slices.keep(self._wanted())
-        nodes = self.slices.settle()
+            self.slices.keep(self._columns(entry for user in self._users.values() for entry in user.entries))
+        nodes, pools = self.slices.settle()
         changed, self._changed = self._changed, _Changed()
-        for node in nodes:
-            for pool in self.slices.pools.pools_on(node):
-                for key in self._in_pool.get(pool, ()):
-                    changed.pods.update(self._using.get(key, ()))
+        for key in {key for pool in pools for key in self._in_pool.get(pool, ())}:
+            changed.pods.update(self._using.get(key, ()))
         if self._version != self.slices.version:
             self._version = self.slices.version
             changed.pods.update(self._users)
@@ -240,7 +245,7 @@ class DeviceClaims:
                 gaps.append(SHARED)
                 continue
             else:
-                asked = own.requests if own is not None else self._templates.get(template or ClaimKey("", ""))
+                asked = self._requested(claim, template)
                 found = [NO_TEMPLATE] if asked is None else list(self._missing(asked))
                 gaps += found
                 if asked is None or found:
@@ -282,12 +287,21 @@ class DeviceClaims:
             if template is not None:
                 _discard(self._made_from, template, uid)
 
-    def _wanted(self) -> Iterator[DeviceColumn]:
-        for user in self._users.values():
-            for claim, template in user.entries:
-                own = self._claims.get(claim) if claim is not None else None
-                asked = own.requests if own is not None else self._templates.get(template or ClaimKey("", ""))
-                yield from (column for column, _ in (asked.columns if asked is not None else ()))
+    def _columns(self, entries: Iterable[_Entry]) -> Iterator[DeviceColumn]:
+        for claim, template in entries:
+            asked = self._requested(claim, template)
+            yield from (column for column, _ in (asked.columns if asked is not None else ()))
+
+    def _requested(self, claim: ClaimKey | None, template: ClaimKey | None) -> Requests | None:
+        """What the claim requests, or else its template. None: neither is known."""
+        own = self._claims.get(claim) if claim is not None else None
+        return (
+            own.requests
+            if own is not None
+            else self._templates.get(template)
+            if template is not None
+            else None
+        )
 
 
 def _claim(found: device_api.ResourceClaim) -> _Claim:

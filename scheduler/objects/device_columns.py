@@ -13,9 +13,7 @@ from hashlib import blake2b
 from typing import Final, NamedTuple
 
 from scheduler.model.demand import Toleration
-
-PREFIX: Final = "deviceclass.resource.kubernetes.io/"
-"""The prefix of the extended resource that every device class has."""
+from scheduler.model.resources import ALL_DEVICES, DEVICE_CLASS
 
 WHOLE: Final = 4096
 """What a request for all devices takes. It is more than a node has devices."""
@@ -42,5 +40,5 @@ class DeviceColumn(NamedTuple):
         """The resource. That of a request for all devices has no domain, because it is not a number of devices."""
         hashed = blake2b(repr(self[1:3]).encode(), digest_size=4).hexdigest()
         if self.whole:
-            return f"all-devices~{self.device_class}~{hashed}"
-        return f"{PREFIX}{self.device_class}" if self.is_plain else f"{PREFIX}{self.device_class}~{hashed}"
+            return f"{ALL_DEVICES}{self.device_class}~{hashed}"
+        return f"{DEVICE_CLASS}{self.device_class}" + ("" if self.is_plain else f"~{hashed}")

@@ -54,7 +54,8 @@ class DeviceSlices:
         self._resources: dict[str, str] = {}
         self._rules: dict[str, _Rule] = {}
         self._selectors = Selectors()
-        self._columns: dict[DeviceColumn, int] = {}
+        self.columns: dict[DeviceColumn, int] = {}
+        """Each column that is counted, and its bit."""
         self._names: dict[int, tuple[str, ...]] = {}
         self._reasons: dict[DeviceColumn, dict[str, str]] = {}
         self._together: Counter[int] = Counter()
@@ -63,6 +64,7 @@ class DeviceSlices:
         self._stale_slices: set[str] = set()
         self._stale_columns: set[DeviceColumn] = set()
         self._touched: set[str] = set()
+        self._touched_pools: set[PoolKey] = set()
         self.is_crowded = False
         """A column was refused since the last call of `keep`."""
         self.version = 0
@@ -84,6 +86,7 @@ class DeviceSlices:
             return
         self._touched.update(self.pools.nodes_of(own.pool))
         self._touched.add(own.node)
+        self._touched_pools.add(own.pool)
         self._stale_slices.discard(name)
         self._count(own, -1)
         for reasons in self._reasons.values():
@@ -131,17 +134,17 @@ class DeviceSlices:
 
     def want(self, column: DeviceColumn) -> bool:
         """Count this column from now on. False: there are too many."""
-        if column in self._columns:
+        if column in self.columns:
             return True
         if column.whole and not self.want(column._replace(whole=False)):
             return False
         free = (1 << number for number in range(COLUMNS))
-        taken = set(self._columns.values())
+        taken = set(self.columns.values())
         bit = next((own for own in free if own not in taken), None)
         if bit is None:
             self.is_crowded = True
             return False
-        self._columns[column] = bit
+        self.columns[column] = bit
         self._reasons[column] = {}
         self._stale_columns.add(column)
         self._names.clear()
@@ -152,7 +155,7 @@ class DeviceSlices:
         self.is_crowded = False
         needed = set(wanted)
         needed |= {column._replace(whole=False) for column in needed}
-        dropped = [own for own in self._columns if not own.is_plain and own not in needed]
+        dropped = [own for own in self.columns if not own.is_plain and own not in needed]
         for column in dropped:
             self._drop(column)
         self.version += bool(dropped)
@@ -160,13 +163,13 @@ class DeviceSlices:
     def gap(self, column: DeviceColumn) -> str:
         """Why requests of this column are not modeled. Empty: they are."""
         base = column._replace(whole=False)
-        if base not in self._columns:
+        if base not in self.columns:
             return TOO_MANY
         return next(iter(self._reasons[base].values()), "")
 
     def requested(self, column: DeviceColumn, count: int) -> dict[str, int]:
         """What a request takes that has no devices yet: also in each column that selects all of its devices."""
-        base = self._columns.get(column._replace(whole=False), 0)
+        base = self.columns.get(column._replace(whole=False), 0)
         masks = [mask for mask in self._together if mask & base]
         common = base
         if masks:
@@ -177,7 +180,7 @@ class DeviceSlices:
         taken |= {
             resource: 1 if column.whole else count
             for resource, name in self._resources.items()
-            if not self._provided[resource] and self._columns.get(DeviceColumn(name), 0) & common
+            if not self._provided[resource] and self.columns.get(DeviceColumn(name), 0) & common
         }
         return taken | {column.name: WHOLE if column.whole else count}
 
@@ -188,9 +191,9 @@ class DeviceSlices:
         pools = [self.pools.current(pool) for pool in self.pools.pools_on(node)]
         mine = [own for slices in pools for own in slices if own.node == node]
         counted = self._counted(node, (mask for own in mine for mask in own.usable.values()))
-        for column in [own for own in self._columns if own.whole and all(pools)]:
+        for column in [own for own in self.columns if own.whole and all(pools)]:
             base = column._replace(whole=False)
-            bit = self._columns[base]
+            bit = self.columns[base]
             selected = sum(1 for own in mine for mask in own.matching.values() if mask & bit)
             if 1 <= selected == counted.get(base.name, 0) <= MOST:
                 counted[column.name] = WHOLE
@@ -210,9 +213,9 @@ class DeviceSlices:
         yield DeviceColumn(device_class).name
         yield from (resource for resource, name in self._resources.items() if name == device_class)
 
-    def settle(self) -> set[str]:
-        """Evaluate what has changed. Returns the nodes whose devices may have changed."""
-        fresh, self._stale_columns = self._stale_columns & self._columns.keys(), set()
+    def settle(self) -> tuple[set[str], set[PoolKey]]:
+        """Evaluate what has changed. Returns the nodes and the pools whose devices may have changed."""
+        fresh, self._stale_columns = self._stale_columns & self.columns.keys(), set()
         together = set(+self._together)
         if fresh:
             for name, own in self.pools.slices.items():
@@ -220,17 +223,18 @@ class DeviceSlices:
                 if name not in self._stale_slices:
                     self._evaluate(name, own, fresh)
         for name in self._stale_slices:
-            self._evaluate(name, self.pools.slices[name], self._columns)
+            self._evaluate(name, self.pools.slices[name], self.columns)
         self._stale_slices.clear()
         self._together = +self._together
         self.version += together != set(self._together)
-        touched, self._touched = self._touched, set()
-        return touched - {""}
+        touched, self._touched = self._touched - {""}, set()
+        pools, self._touched_pools = self._touched_pools, set()
+        return touched, pools.union(*map(self.pools.pools_on, touched))
 
     # Parts
 
     def _class_changed(self, name: str) -> None:
-        self._stale_columns.update(own for own in self._columns if own.device_class == name)
+        self._stale_columns.update(own for own in self.columns if own.device_class == name)
         self._touched.update(self.pools.nodes())
         self.version += 1
         newest = sorted(self._classes.items(), key=lambda item: (item[1].created, item[0]))
@@ -249,7 +253,8 @@ class DeviceSlices:
                 self._touched.add(own.node)
 
     def _drop(self, column: DeviceColumn) -> None:
-        bit = self._columns.pop(column, 0)
+        bit = self.columns.pop(column, 0)
+        self._touched.update(self.pools.nodes())
         self._reasons.pop(column, None)
         self._stale_columns.discard(column)
         self._names.clear()
@@ -263,7 +268,7 @@ class DeviceSlices:
     def _evaluate(self, name: str, own: Slice, columns: Iterable[DeviceColumn]) -> None:
         """Which of these columns select each device of the slice, and why a column cannot tell."""
         self._count(own, -1)
-        chosen = [(column, self._columns[column]) for column in columns if not column.whole]
+        chosen = [(column, self.columns[column]) for column in columns if not column.whole]
         kept = ~sum(bit for _, bit in chosen)
         reasons: dict[DeviceColumn, str] = {}
         rules = [rule for rule in self._rules.values() if rule.concerns(own.pool)]
@@ -335,7 +340,7 @@ class DeviceSlices:
         """The columns in this number, and requests for all devices of one of them."""
         known = self._names.get(mask)
         if known is None:
-            bits = self._columns
+            bits = self.columns
             known = self._names[mask] = tuple(
                 column.name for column in bits if mask & bits[column._replace(whole=False)]
             )

@@ -40,7 +40,8 @@ class Translator:
         self._claims: dict[Uid, list[ClaimKey]] = {}
         self._owned: dict[str, set[Uid]] = {}
         self._owners: dict[Uid, str] = {}
-        self._devices = DeviceClaims()
+        self.devices = DeviceClaims()
+        """The device claims of pods."""
         self._nodes: dict[str, tuple[Node, Node]] = {}
         """Each node without its devices, and as it was last seen."""
         self._with_devices: dict[Uid, api.Pod | Pod] = {}
@@ -58,15 +59,15 @@ class Translator:
             case api.PersistentVolumeClaim():
                 return self._again(self.volumes.see_claim(found))
             case device_api.ResourceSlice():
-                self._devices.slices.see_slice(found)
+                self.devices.slices.see_slice(found)
             case device_api.DeviceClass():
-                self._devices.slices.see_class(found)
+                self.devices.slices.see_class(found)
             case device_api.DeviceTaintRule():
-                self._devices.slices.see_rule(found)
+                self.devices.slices.see_rule(found)
             case device_api.ResourceClaim():
-                self._devices.see_claim(found)
+                self.devices.see_claim(found)
             case device_api.ResourceClaimTemplate():
-                self._devices.see_template(found)
+                self.devices.see_template(found)
             case api.Job():
                 return [ev.OwnerSeen(owners.job(found, self._levels))]
             case api.StatefulSet():
@@ -83,7 +84,7 @@ class Translator:
         """The events that follow from objects of Dynamic Resource Allocation since the last call."""
         told: list[ev.Event] = []
         for _ in range(ROUNDS):
-            names, uids = self._devices.settle()
+            names, uids = self.devices.settle()
             if not names and not uids:
                 break
             told += [event for uid in uids for event in self._renewed(uid)]
@@ -99,7 +100,7 @@ class Translator:
         if issubclass(kind, api.Node):
             self.node_complaints.pop(name, None)
             self._nodes.pop(name, None)
-            self._devices.slices.see_node(name, ())
+            self.devices.slices.see_node(name, ())
             return [ev.NodeGone(name)]
         if issubclass(kind, api.PersistentVolume):
             return self._again(self.volumes.lose_volume(name))
@@ -119,15 +120,15 @@ class Translator:
 
     def _device_object_gone(self, kind: type[device_api.DeviceObject], key: ClaimKey) -> None:
         if issubclass(kind, device_api.ResourceSlice):
-            self._devices.slices.lose_slice(key.name)
+            self.devices.slices.lose_slice(key.name)
         elif issubclass(kind, device_api.DeviceClass):
-            self._devices.slices.lose_class(key.name)
+            self.devices.slices.lose_class(key.name)
         elif issubclass(kind, device_api.DeviceTaintRule):
-            self._devices.slices.lose_rule(key.name)
+            self.devices.slices.lose_rule(key.name)
         elif issubclass(kind, device_api.ResourceClaim):
-            self._devices.lose_claim(key)
+            self.devices.lose_claim(key)
         else:
-            self._devices.lose_template(key)
+            self.devices.lose_template(key)
 
     # Pods
 
@@ -148,7 +149,7 @@ class Translator:
     def _pod_gone(self, uid: Uid, key: PodKey) -> list[ev.Event]:
         self._forget_claims(uid)
         self._with_devices.pop(uid, None)
-        self._devices.lose_pod(uid)
+        self.devices.lose_pod(uid)
         owner = self._owners.pop(uid, None)
         told: list[ev.Event] = [ev.PodGone(uid, key)]
         if owner is not None:
@@ -189,16 +190,16 @@ class Translator:
         """What the pod's device claims add to its demand. From now on their changes are followed, until it ends."""
         uid = Uid(found.metadata.uid)
         if found.status.phase in ENDED:
-            self._devices.lose_pod(uid)
+            self.devices.lose_pod(uid)
             self._with_devices.pop(uid, None)
             return NO_DEVICES
         if found.spec.resource_claims:
             self._with_devices[uid] = found
-        return self._devices.see_pod(found, pods.place(found) if found.spec.resource_claims else "")
+        return self.devices.see_pod(found, pods.place(found) if found.spec.resource_claims else "")
 
     def _renewed(self, uid: Uid) -> list[ev.Event]:
         """The pod with what its claims add to its demand now."""
-        known, change = self._with_devices.get(uid), self._devices.renewed(uid)
+        known, change = self._with_devices.get(uid), self.devices.renewed(uid)
         if known is None or change is None:
             return []
         if isinstance(known, api.Pod):
@@ -213,11 +214,11 @@ class Translator:
         if name not in self._nodes:
             return []
         bare, before = self._nodes[name]
-        devices = self._devices.slices.capacity(name)
+        devices = self.devices.slices.capacity(name)
         capacity = (
             self._interner.one(amounts({**devices, **dict(bare.capacity)})) if devices else bare.capacity
         )
-        node = replace(bare, capacity=capacity, held=self._devices.held(name))
+        node = replace(bare, capacity=capacity, held=self.devices.held(name))
         if node == before:
             return []
         self._nodes[name] = (bare, node)
@@ -229,6 +230,6 @@ class Translator:
             self.node_complaints[node.name] = complaints
         else:
             self.node_complaints.pop(node.name, None)
-        self._devices.slices.see_node(node.name, (name for name, _ in node.capacity if is_device(name)))
+        self.devices.slices.see_node(node.name, (name for name, _ in node.capacity if is_device(name)))
         self._nodes[node.name] = (node, node)
         return self._node_changed(node.name) or [ev.NodeSeen(node)]

@@ -13,7 +13,7 @@ import numpy as np
 from scheduler.model.cluster import Mask
 from scheduler.model.decision import Shortfall
 from scheduler.model.demand import Demand
-from scheduler.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, written
+from scheduler.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, described
 from scheduler.model.workload import Gang, Strategy
 from scheduler.placement.cosine import align
 from scheduler.placement.distribution import Counts, fill, share
@@ -101,7 +101,7 @@ def describe(demand: Demand) -> str:
     wanted = dict(demand.requests)
     extended = sorted(name for name in wanted if name not in {*_ORDER, PODS})
     names = [*extended, *(name for name in _ORDER if name in wanted)]
-    return ", ".join(f"{written(name, wanted[name])} {name}" for name in names) or "pod"
+    return ", ".join(described(name, wanted[name]) for name in names) or "pod"
 
 
 def blocked(found: Mapping[str, Mask], hold: Mask) -> dict[str, int]:

@@ -43,6 +43,8 @@ class Informers:
         self.synced = False
         self.volumes = self._translator.volumes
         """The volumes that claims are bound to, kept current."""
+        self.devices = self._translator.devices
+        """The device claims of pods, kept current."""
 
     def missing(self) -> list[str]:
         """Collections whose list has not been read yet."""

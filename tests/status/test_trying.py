@@ -10,6 +10,7 @@ import pytest
 from scheduler.engine import dry_run
 from scheduler.model.decision import Reason
 from scheduler.model.policy import Policy
+from scheduler.objects.device_claims import DeviceClaims
 from scheduler.objects.volumes import Volumes
 from scheduler.service.operator_actions import OperatorActions
 from scheduler.serving.rate_limit import Buckets
@@ -262,7 +263,7 @@ def test_pods_and_rows_are_made_a_few_at_a_time():
     world.settle(1.0)
     record = world.record("big")
 
-    made, pods = steps_of(trials.pods(asked, Policy().levels, Volumes(), 0.0))
+    made, pods = steps_of(trials.pods(asked, Policy().levels, Volumes(), DeviceClaims(), 0.0))
     shown, rows = steps_of(members.rows(record))
 
     assert (made, len({pod.uid for pod in pods})) == (trials.MOST // trials.STRIDE, trials.MOST)

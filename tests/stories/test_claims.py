@@ -1,0 +1,133 @@
+"""Devices that kube-scheduler allocates itself: claims of Dynamic Resource Allocation, and resources that a class backs.
+
+The objects of a driver are written by the stories. kube-scheduler allocates with the rights that manifests/ gives it.
+"""
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from bench.plane import Fleet, where
+from bench.plane.client import Object
+from tests.stories.support.cluster import Cluster
+from tests.stories.support.workloads import gang
+
+DRIVER = "gpu.example.com"
+GROUP = "resource.k8s.io/v1"
+RESOURCE = "example.com/accelerator"
+
+
+def collection(kind: str, namespace: str | None = None, name: str | None = None) -> str:
+    return where(f"{GROUP}/{kind}", namespace, name)
+
+
+def claiming(template: str) -> Object:
+    """The part of a pod's spec that requests a claim for its container."""
+    return {
+        "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": template}],
+        "containers": [
+            {
+                "name": "main",
+                "image": "none",
+                "resources": {"requests": {"cpu": "1"}, "claims": [{"name": "gpu"}]},
+            }
+        ],
+    }
+
+
+@pytest_asyncio.fixture
+async def devices(cluster: Cluster) -> AsyncIterator[list[str]]:
+    """Three nodes with two devices each, one class for all and one for large ones, and a template for each."""
+    nodes = await cluster.nodes(Fleet(racks=1, nodes_per_rack=3, gpus=0))
+    cluster.accountant.elsewhere.add(RESOURCE)
+    made = []
+
+    async def put(kind: str, body: Object, namespace: str | None = None) -> None:
+        await cluster.api.create(collection(kind, namespace), {"apiVersion": GROUP, **body})
+        made.append(collection(kind, namespace, body["metadata"]["name"]))
+
+    for node in nodes:
+        own = [
+            {"name": f"d{n}", "attributes": {"uuid": {"string": f"{node}-{n}"}, "size": {"int": n}}}
+            for n in range(2)
+        ]
+        pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+        spec = {"driver": DRIVER, "pool": pool, "nodeName": node, "devices": own}
+        await put("resourceslices", {"kind": "ResourceSlice", "metadata": {"name": node}, "spec": spec})
+    for name, text, more in (
+        ("gpu", f'device.driver == "{DRIVER}"', {"extendedResourceName": RESOURCE}),
+        ("large", f'device.driver == "{DRIVER}" && device.attributes["{DRIVER}"].size > 0', {}),
+    ):
+        spec = {"selectors": [{"cel": {"expression": text}}], **more}
+        await put("deviceclasses", {"kind": "DeviceClass", "metadata": {"name": name}, "spec": spec})
+        request = {"name": "gpu", "exactly": {"deviceClassName": name}}
+        template = {"spec": {"devices": {"requests": [request]}}}
+        body = {"kind": "ResourceClaimTemplate", "metadata": {"name": name}, "spec": template}
+        await put("resourceclaimtemplates", body, cluster.namespace)
+    yield nodes
+    for path in reversed(made):
+        await cluster.api.delete(path)
+
+
+async def allocated(cluster: Cluster) -> list[str]:
+    """The devices that any claim has."""
+    claims = await cluster.api.items(collection("resourceclaims", cluster.namespace))
+    return [
+        f"{own['pool']}/{own['device']}"
+        for claim in claims
+        for own in (claim.get("status", {}).get("allocation") or {}).get("devices", {}).get("results", [])
+    ]
+
+
+@pytest.mark.timeout(240)
+async def test_gangs_with_claims_run_whole_one_after_another(cluster: Cluster, devices: list[str]):
+    """Four gangs of four pods, one device each, on six devices: one runs at a time, never a part of another."""
+    names = [f"claims-{number}" for number in range(4)]
+    await cluster.submit(
+        *(member for name in names for member in gang(name, 4, gpus=0, spec=claiming("gpu")))
+    )
+
+    left = set(names)
+    while left:
+        parts = dict.fromkeys(left, 0)
+        while not (done := {name for name, count in parts.items() if count == 4}):
+            parts = {name: len(await cluster.bound(name)) for name in left}
+        assert len(done) == 1
+        assert sum(parts.values()) == 4
+        assert len(set(await allocated(cluster))) == 4
+        (name,) = done
+        await cluster.complete(name)
+        left -= done
+    await cluster.nothing_held()
+
+
+@pytest.mark.timeout(120)
+async def test_a_selector_limits_a_gang(cluster: Cluster, devices: list[str]):
+    """Only one device of each node is large: three members are seated, one on each node, and a gang of four waits."""
+    await cluster.submit(*gang("four", 4, gpus=0, spec=claiming("large")))
+    await cluster.told("four", "ExceedsCluster")
+    assert await cluster.bound("four") == {}
+    await cluster.submit(*gang("three", 3, gpus=0, spec=claiming("large")))
+    assert sorted((await cluster.seated("three", 3)).values()) == sorted(devices)
+
+
+@pytest.mark.timeout(120)
+async def test_a_resource_that_only_a_class_backs(cluster: Cluster, devices: list[str]):
+    """Pods request a number, as of a device plugin; kube-scheduler creates their claims, and no device counts twice."""
+
+    def members(name: str, size: int) -> list[Object]:
+        found = gang(name, size, gpus=0)
+        for own in found:
+            resources = own["spec"]["containers"][0]["resources"]
+            resources["requests"][RESOURCE] = resources.setdefault("limits", {})[RESOURCE] = "2"
+        return found
+
+    await cluster.submit(*members("first", 2))
+    await cluster.seated("first", 2)
+    await cluster.submit(*members("second", 2), *members("third", 1))
+    await cluster.seated("third", 1)
+    assert await cluster.bound("second") == {}
+    assert len(set(await allocated(cluster))) == 6
+    await cluster.complete("first")
+    await cluster.seated("second", 2)
