@@ -300,9 +300,29 @@ def _in_cel(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *parts: _as_cel(function(*parts))
 
 
+_KINDS: Final = (celtypes.BoolType, int | float, str, bytes, list, celtypes.MapType, _Quantity, _Version)
+
+
+def _equal(one: Any, other: Any) -> Any:
+    """Values of different kinds are not equal. The library takes that for an error, or true for 1."""
+    for own in (one, other):
+        if isinstance(own, CELEvalError):
+            return own
+    kinds = [next((kind for kind in _KINDS if isinstance(own, kind)), type(own)) for own in (one, other)]
+    return base_functions["_==_"](one, other) if kinds[0] == kinds[1] else celtypes.BoolType(False)
+
+
+def _unequal(one: Any, other: Any) -> Any:
+    return base_functions["!_"](_equal(one, other))
+
+
 def _in(item: Any, container: Any) -> Any:
+    if isinstance(item, CELEvalError):
+        return item
     if isinstance(container, _Names):
-        return item if isinstance(item, CELEvalError) else celtypes.BoolType(container.has(item))
+        return celtypes.BoolType(container.has(item))
+    if isinstance(container, list):
+        return celtypes.BoolType(any(_equal(own, item) for own in container))
     return base_functions["_in_"](item, container)
 
 
@@ -328,6 +348,8 @@ def _of_numbers(name: str) -> Callable[[Any, Any], Any]:
 _REGISTERED: Final[dict[str, Any]] = {
     **{name: _in_cel(function) for name, function in _FUNCTIONS.items()},
     **{name: _of_numbers(name) for name in ("_*_", "_/_", "_%_")},
+    "_==_": _equal,
+    "_!=_": _unequal,
     "_in_": _in,
     "_+_": _sum,
 }

@@ -99,6 +99,8 @@ class _Expression:
         result: bool | str
         result, left = _cel().evaluated(self._tree, reading, steps)
         self._left -= steps - left
+        if left < 0 and steps < STEPS:
+            return result  # this device would have a result, so nothing is kept
         grown: _Branch | bool | str = result
         for key, value in reversed(read.items()):
             grown = _Branch(key, {value: grown})

@@ -66,7 +66,7 @@ class DeviceSlices:
         self._touched: set[str] = set()
         self._touched_pools: set[PoolKey] = set()
         self.is_crowded = False
-        """A column was refused since the last call of `keep`."""
+        """A column was refused, and none was dropped since."""
         self.version = 0
         """Changes when other requests may have become unsupported, or may use the same devices."""
 
@@ -152,13 +152,14 @@ class DeviceSlices:
 
     def keep(self, wanted: Iterable[DeviceColumn]) -> None:
         """Drop the columns of requests that no longer exist. Those of classes stay."""
-        self.is_crowded = False
         needed = set(wanted)
         needed |= {column._replace(whole=False) for column in needed}
         dropped = [own for own in self.columns if not own.is_plain and own not in needed]
         for column in dropped:
             self._drop(column)
-        self.version += bool(dropped)
+        if dropped:
+            self.is_crowded = False
+            self.version += 1
 
     def gap(self, column: DeviceColumn) -> str:
         """Why requests of this column are not modeled. Empty: they are."""
