@@ -10,6 +10,7 @@ import pytest_asyncio
 
 from bench.plane import Fleet, where
 from bench.plane.client import Object
+from bench.plane.installation import ROOT
 from tests.stories.support.cluster import Cluster
 from tests.stories.support.workloads import gang
 
@@ -56,7 +57,7 @@ async def devices(cluster: Cluster) -> AsyncIterator[list[str]]:
         spec = {"driver": DRIVER, "pool": pool, "nodeName": node, "devices": own}
         await put("resourceslices", {"kind": "ResourceSlice", "metadata": {"name": node}, "spec": spec})
     for name, text, more in (
-        ("gpu", f'device.driver == "{DRIVER}"', {"extendedResourceName": RESOURCE}),
+        ("gpu.example.com", f'device.driver == "{DRIVER}"', {"extendedResourceName": RESOURCE}),
         ("large", f'device.driver == "{DRIVER}" && device.attributes["{DRIVER}"].size > 0', {}),
     ):
         spec = {"selectors": [{"cel": {"expression": text}}], **more}
@@ -85,7 +86,7 @@ async def test_gangs_with_claims_run_whole_one_after_another(cluster: Cluster, d
     """Four gangs of four pods, one device each, on six devices: one runs at a time, never a part of another."""
     names = [f"claims-{number}" for number in range(4)]
     await cluster.submit(
-        *(member for name in names for member in gang(name, 4, gpus=0, spec=claiming("gpu")))
+        *(member for name in names for member in gang(name, 4, gpus=0, spec=claiming("gpu.example.com")))
     )
 
     left = set(names)
@@ -131,3 +132,11 @@ async def test_a_resource_that_only_a_class_backs(cluster: Cluster, devices: lis
     assert len(set(await allocated(cluster))) == 6
     await cluster.complete("first")
     await cluster.seated("second", 2)
+
+
+@pytest.mark.timeout(120)
+async def test_the_sample_with_devices(cluster: Cluster, devices: list[str]):
+    """It is seated whole, with a device for each member."""
+    await cluster.apply(ROOT / "manifests" / "samples" / "devices.yaml")
+    await cluster.seated("devices", 4)
+    assert len(set(await allocated(cluster))) == 4
