@@ -27,6 +27,9 @@ DEVICE_CLASS: Final = "deviceclass.resource.kubernetes.io/"
 ALL_DEVICES: Final = "all-devices~"
 """Prefix of the right to all devices of one class on a node, with a class and a hash."""
 
+EQUAL_DEVICES: Final = "equal-devices~"
+"""Prefix of sets of devices that have one value of an attribute, with the attribute and a hash."""
+
 NATIVE: Final = (CPU, MEMORY, EPHEMERAL_STORAGE, PODS)
 """Resources that every node has, in the order of the first columns of every matrix."""
 
@@ -111,6 +114,8 @@ def described(resource: str, value: float) -> str:
     """An amount as text: `4 nvidia.com/gpu`, `2 of device class gpu`."""
     if resource.startswith(ALL_DEVICES):
         return f"all devices of device class {resource.removeprefix(ALL_DEVICES).partition('~')[0]}"
+    if resource.startswith(EQUAL_DEVICES):
+        return f"devices with one {resource.removeprefix(EQUAL_DEVICES).partition('~')[0]}"
     name, _, hashed = resource.partition("~")
     if not name.startswith(DEVICE_CLASS):
         return f"{written(resource, value)} {resource}"

@@ -6,7 +6,8 @@ Lives here: `DeviceClaims`, which its owner updates with the seen objects and po
 Each allocated device is counted once, in every column that can use it:
 * through the demand of a pod, if it is the only consumer of the claim, and the claim's devices are on the pod's node;
 * else as in use on its node (`held`): the claim is shared, its pod has ended, is unknown, or has no seat on that node.
-So on each node, what is free of a resource is the number of its devices that no claim has. A pod whose claim has no
+So on each node, what is free of a resource is the number of its devices that no claim has. (Of a set of devices with one
+value of an attribute, it is the number of sets that these devices make.) A pod whose claim has no
 devices yet counts what it requests. Devices of a claim for extended resources count through the pod's own requests of
 these resources. In other columns they are held.
 
@@ -23,10 +24,9 @@ from scheduler.model.resources import Amounts, amounts
 from scheduler.model.workload import Uid
 from scheduler.objects import api, device_api
 from scheduler.objects.affinity import terms
-from scheduler.objects.device_columns import DeviceColumn
 from scheduler.objects.device_pools import DeviceId, PoolKey
 from scheduler.objects.device_requests import FIELD, Requests, requests
-from scheduler.objects.device_slices import DeviceSlices
+from scheduler.objects.device_slices import TOO_MANY, DeviceSlices
 from scheduler.objects.volumes import ClaimKey
 
 K = TypeVar("K")
@@ -164,8 +164,11 @@ class DeviceClaims:
     def asked(self, pod: api.Pod) -> Asked:
         """What the claims of a hypothetical pod would add to its demand. It changes nothing."""
         entries = tuple(_entries(pod))
-        unknown = [column for column in self._columns(entries) if column not in self.slices.columns]
-        return Asked(gaps=(UNSEEN,)) if unknown else self._asked(Uid(""), _User(entries, ""))
+        for own in self._all_requests(entries):
+            known = all(column in self.slices.columns for column, _ in own.columns)
+            if not known or (own.equal is not None and own.equal not in self.slices.sets):
+                return Asked(gaps=(UNSEEN,))
+        return self._asked(Uid(""), _User(entries, ""))
 
     def lose_pod(self, uid: Uid) -> None:
         """The pod ended, or no longer exists."""
@@ -209,14 +212,25 @@ class DeviceClaims:
                     for name in self.slices.resources_of(column.device_class)
                 }
                 used = {name: count for name, count in used.items() if name not in backed.intersection(names)}
-            for name, count in used.items():
-                total[name] = total.get(name, 0) + count
+            _add(total, used)
+        taken = {device for key in keys for device in self._claims[key].devices}
+        for equal in self.slices.sets:
+            sets = self.slices.fits(equal, node) - self.slices.fits(equal, node, taken)
+            counted = sum(
+                own.requests.equal == equal and self._counts(own, node)
+                for own in (self._claims[key] for key in keys)
+            )
+            total[equal.name] = max(0, sets - counted)
         return amounts(total)
 
     def settle(self) -> tuple[set[str], set[Uid]]:
         """The nodes and the pods that may count differently since the last call."""
         if self.slices.is_crowded:
-            self.slices.keep(self._columns(entry for user in self._users.values() for entry in user.entries))
+            asked = list(self._all_requests(entry for user in self._users.values() for entry in user.entries))
+            self.slices.keep(
+                (column for own in asked for column, _ in own.columns),
+                {own.equal for own in asked if own.equal is not None},
+            )
         nodes, pools = self.slices.settle()
         changed, self._changed = self._changed, _Changed()
         for key in {key for pool in pools for key in self._in_pool.get(pool, ())}:
@@ -237,7 +251,9 @@ class DeviceClaims:
             own = self._claims.get(claim) if claim is not None else None
             if own is not None and own.allocated:
                 constraints += [own.reach] if own.reach else []
-                used = self.slices.used(own.devices, user.where) if self._counts(own, user.where, uid) else {}
+                counts = self._counts(own, user.where, uid)
+                used = self.slices.used(own.devices, user.where) if counts else {}
+                equal = own.requests.equal if counts else None
             elif own is None and template is None:
                 gaps.append(MISSING)
                 continue
@@ -253,7 +269,9 @@ class DeviceClaims:
                 used = {}
                 for column, count in asked.columns:
                     _add(used, self.slices.requested(column, count))
+                equal = asked.equal
             _add(taken, used)
+            _add(taken, {equal.name: 1} if equal is not None else {})
         return Asked(amounts(taken), tuple(dict.fromkeys(constraints)), tuple(dict.fromkeys(gaps)))
 
     def _missing(self, asked: Requests) -> Iterator[str]:
@@ -262,6 +280,8 @@ class DeviceClaims:
             self.slices.want(column)
             if gap := self.slices.gap(column):
                 yield gap
+        if asked.equal is not None and not self.slices.want_set(asked.equal):
+            yield TOO_MANY
 
     def _counts(self, own: _Claim, node: str, uid: str = "") -> bool:
         """The claim's devices on this node count through the demand of its consumer.  uid: only if it is this pod."""
@@ -287,10 +307,9 @@ class DeviceClaims:
             if template is not None:
                 _discard(self._made_from, template, uid)
 
-    def _columns(self, entries: Iterable[_Entry]) -> Iterator[DeviceColumn]:
-        for claim, template in entries:
-            asked = self._requested(claim, template)
-            yield from (column for column, _ in (asked.columns if asked is not None else ()))
+    def _all_requests(self, entries: Iterable[_Entry]) -> Iterator[Requests]:
+        """What these claims request, as far as known."""
+        yield from (asked for own in entries if (asked := self._requested(*own)) is not None)
 
     def _requested(self, claim: ClaimKey | None, template: ClaimKey | None) -> Requests | None:
         """What the claim requests, or else its template. None: neither is known."""

@@ -1,6 +1,6 @@
 """Requests for devices as resources, which the planner counts like any other resource.
 
-Lives here: `DeviceColumn`, which names the devices that a request can use, and its name as a resource. Never here: which
+Lives here: `DeviceColumn`, which names the devices that a request can use, `DeviceSet`, and their names as resources. Never here: which
 devices those are (`device_slices`), or requests (`device_claims`).
 
 A request without selectors has the name that Kubernetes gives to a device class as an extended resource. Any other
@@ -13,7 +13,7 @@ from hashlib import blake2b
 from typing import Final, NamedTuple
 
 from scheduler.model.demand import Toleration
-from scheduler.model.resources import ALL_DEVICES, DEVICE_CLASS
+from scheduler.model.resources import ALL_DEVICES, DEVICE_CLASS, EQUAL_DEVICES
 
 WHOLE: Final = 4096
 """What a request for all devices takes. It is more than a node has devices."""
@@ -42,3 +42,19 @@ class DeviceColumn(NamedTuple):
         if self.whole:
             return f"{ALL_DEVICES}{self.device_class}~{hashed}"
         return f"{DEVICE_CLASS}{self.device_class}" + ("" if self.is_plain else f"~{hashed}")
+
+
+class DeviceSet(NamedTuple):
+    """The devices of one claim that must have one value of an attribute in common (`matchAttribute`).
+
+    parts: how many devices of which columns. As a resource, a node has as many as sets fit into its free devices, and a
+    claim takes one.
+    """
+
+    attribute: str
+    parts: tuple[tuple[DeviceColumn, int], ...]
+
+    @property
+    def name(self) -> str:
+        hashed = blake2b(repr(self).encode(), digest_size=4).hexdigest()
+        return f"{EQUAL_DEVICES}{self.attribute.rpartition('/')[2]}~{hashed}"

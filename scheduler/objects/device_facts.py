@@ -48,6 +48,11 @@ def reading(device: Device, driver: str) -> Reading:
     return tuple(_shared(key, *value) for key, value in said if value is not None)
 
 
+def attribute_key(name: str) -> Key:
+    """The key of an attribute with its full name."""
+    return _key("attributes", name, "")
+
+
 @lru_cache(maxsize=65_536)
 def _shared(key: Key, kind: str, value: Any) -> tuple[Key, Value]:
     """One object for equal attributes. Most attributes are the same for thousands of devices."""

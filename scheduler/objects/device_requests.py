@@ -3,31 +3,44 @@
 Never here: which devices they have (`device_slices`), or which claim belongs to which pod (`device_claims`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from scheduler.model.demand import Toleration
 from scheduler.objects import device_api as api
-from scheduler.objects.device_columns import MOST, DeviceColumn
+from scheduler.objects.device_columns import MOST, DeviceColumn, DeviceSet
 
 FIELD: Final = "spec.resourceClaims"
 """The field of a pod that every gap names."""
 
 
 class Requests(NamedTuple):
-    """What a claim requests.  gaps: why the planner does not model it; then `columns` is empty."""
+    """What a claim requests.  equal: the devices that need one value of an attribute; None: there is no such constraint.
+    gaps: why the planner does not model it; then there are no columns.
+    """
 
     columns: tuple[tuple[DeviceColumn, int], ...] = ()
+    equal: DeviceSet | None = None
     gaps: tuple[str, ...] = ()
 
 
 def requests(spec: api.ResourceClaimSpec) -> Requests:
     """The requests of a claim or of a template."""
-    asked = spec.devices.requests or ()
     gaps = tuple(dict.fromkeys(_gaps(spec.devices)))
     if gaps:
         return Requests(gaps=tuple(f"{FIELD}: {gap}" for gap in gaps))
-    return Requests(tuple(_column(own.exactly) for own in asked if own.exactly is not None))
+    asked = {own.name: _column(own.exactly) for own in spec.devices.requests or () if own.exactly is not None}
+    return Requests(tuple(asked.values()), _equal(spec.devices, asked))
+
+
+def _equal(claim: api.DeviceClaim, asked: Mapping[str, tuple[DeviceColumn, int]]) -> DeviceSet | None:
+    for limit in claim.constraints or ():
+        counts: dict[DeviceColumn, int] = {}
+        for name, (column, count) in asked.items():
+            if not limit.requests or name in limit.requests:
+                counts[column] = counts.get(column, 0) + count
+        return DeviceSet(limit.match_attribute or "", tuple(counts.items()))
+    return None
 
 
 def expressions(selectors: list[api.Selector] | None) -> tuple[str, ...]:
@@ -62,6 +75,10 @@ def _gaps(claim: api.DeviceClaim) -> Iterator[str]:
             yield "a request with derivedAttributes"
         if asked.allocation_mode not in {"", "ExactCount", "All"}:
             yield "a request with an unknown allocationMode"
-    for limit in claim.constraints or ():
-        kind = "with" if limit.match_attribute else "other than"
-        yield f"a constraint {kind} matchAttribute"
+    if any(not limit.match_attribute for limit in claim.constraints or ()):
+        yield "a constraint other than matchAttribute"
+    if len(claim.constraints or ()) > 1:
+        yield "several constraints"
+    modes = {own.exactly.allocation_mode for own in claim.requests or () if own.exactly is not None}
+    if claim.constraints and "All" in modes:
+        yield "a constraint beside allocationMode All"

@@ -12,20 +12,23 @@ Source: `k8s.io/dynamic-resource-allocation/structured` 1.37, isSelectable.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from scheduler.model.demand import Taint, Toleration
 from scheduler.objects import device_api as api
-from scheduler.objects.device_columns import MOST, WHOLE, DeviceColumn
-from scheduler.objects.device_facts import Facts
+from scheduler.objects.device_columns import MOST, WHOLE, DeviceColumn, DeviceSet
+from scheduler.objects.device_facts import Facts, Value, attribute_key
 from scheduler.objects.device_pools import DeviceId, DevicePools, PoolKey, Slice, taint
 from scheduler.objects.device_requests import expressions
 from scheduler.objects.device_selectors import Selectors, Unsupported
 
 COLUMNS: Final = 64
 """Columns at most: each is a column of every matrix of the planner."""
+
+SETS: Final = 16
+"""Sets of devices with one value of an attribute at most: each is a column, too, and takes longer to count."""
 
 TOO_MANY: Final = f"spec.resourceClaims: the cluster has more than {COLUMNS} kinds of device requests"
 
@@ -56,6 +59,8 @@ class DeviceSlices:
         self._selectors = Selectors()
         self.columns: dict[DeviceColumn, int] = {}
         """Each column that is counted, and its bit."""
+        self.sets: set[DeviceSet] = set()
+        """The sets that are counted."""
         self._names: dict[int, tuple[str, ...]] = {}
         self._reasons: dict[DeviceColumn, dict[str, str]] = {}
         self._together: Counter[int] = Counter()
@@ -150,14 +155,27 @@ class DeviceSlices:
         self._names.clear()
         return True
 
-    def keep(self, wanted: Iterable[DeviceColumn]) -> None:
-        """Drop the columns of requests that no longer exist. Those of classes stay."""
+    def want_set(self, equal: DeviceSet) -> bool:
+        """Count this set from now on. False: there are too many."""
+        if equal not in self.sets:
+            if len(self.sets) >= SETS:
+                self.is_crowded = True
+                return False
+            self.sets.add(equal)
+            self._touched.update(self.pools.nodes())
+        return True
+
+    def keep(self, wanted: Iterable[DeviceColumn], sets: Collection[DeviceSet]) -> None:
+        """Drop the columns and sets of requests that no longer exist. Columns of classes stay."""
         needed = set(wanted)
         needed |= {column._replace(whole=False) for column in needed}
         dropped = [own for own in self.columns if not own.is_plain and own not in needed]
         for column in dropped:
             self._drop(column)
-        if dropped:
+        unused = self.sets.difference(sets)
+        self.sets -= unused
+        if dropped or unused:
+            self._touched.update(self.pools.nodes())
             self.is_crowded = False
             self.version += 1
 
@@ -198,7 +216,27 @@ class DeviceSlices:
             selected = sum(1 for own in mine for mask in own.matching.values() if mask & bit)
             if 1 <= selected == counted.get(base.name, 0) <= MOST:
                 counted[column.name] = WHOLE
-        return counted
+        return counted | {equal.name: count for equal in self.sets if (count := self.fits(equal, node))}
+
+    def fits(self, equal: DeviceSet, node: str, taken: Container[DeviceId] = ()) -> int:
+        """How many of these sets the node's devices make, without those that are taken."""
+        parts = [(self.columns.get(column, 0), count) for column, count in equal.parts]
+        # Together they bound the sets too, because parts can select the same devices.
+        parts.append((sum({bit for bit, _ in parts}), sum(count for _, count in parts)))
+        by_value: dict[Value, list[int]] = {}
+        for pool in self.pools.pools_on(node):
+            for own in self.pools.current(pool):
+                key = attribute_key(equal.attribute)
+                for name, mask in own.usable.items() if own.node == node else ():
+                    value = dict(own.devices[name].reading).get(key) if mask & parts[-1][0] else None
+                    if value is not None and DeviceId(pool, name) not in taken:
+                        found = by_value.setdefault(value, [0] * len(parts))
+                        for place, (bit, _) in enumerate(parts):
+                            found[place] += bool(mask & bit)
+        return sum(
+            min(have // count for have, (_, count) in zip(found, parts, strict=True))
+            for found in by_value.values()
+        )
 
     def used(self, devices: Iterable[DeviceId], node: str) -> dict[str, int]:
         """By resource, how much of the node's capacity these devices are."""

@@ -75,6 +75,7 @@ def claim_of(
     owner: str = "",
     reserved: Iterable[str] = (),
     extended: bool = False,
+    constraints: Iterable[Any] = (),
 ) -> device_api.ResourceClaim:
     """devices: node and device of each allocated one; None: not allocated.  owner, reserved: names of pods."""
     meta = named(name, "team")
@@ -94,7 +95,12 @@ def claim_of(
             "devices": {"results": found},
             "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [field]}]},
         }
-    return _read(device_api.ResourceClaim, metadata=meta, spec=spec_of(*requests), status=status)
+    return _read(
+        device_api.ResourceClaim,
+        metadata=meta,
+        spec=spec_of(*requests, constraints=constraints),
+        status=status,
+    )
 
 
 def pod_of(

@@ -146,12 +146,76 @@ def test_what_is_not_modeled_is_named(desk, asked, gap):
     assert desk.asks("a") == 0
 
 
-def test_a_constraint_over_several_devices_is_not_modeled(desk):
+SAME = "gpu.example.com/root"
+
+
+@pytest.mark.parametrize(
+    ("constraints", "mode", "gap"),
+    [
+        ([{"distinctAttribute": SAME}], "ExactCount", "a constraint other than matchAttribute"),
+        ([{"matchAttribute": SAME}] * 2, "ExactCount", "several constraints"),
+        ([{"matchAttribute": SAME}], "All", "a constraint beside allocationMode All"),
+    ],
+)
+def test_some_constraints_are_not_modeled(desk, constraints, mode, gap):
     """Each kind has its own text."""
-    two = request(count=2)
-    for field, gap in (("matchAttribute", "with"), ("distinctAttribute", "other than")):
-        desk.see(template_of(field, two, constraints=[{field: "a/b"}]), pod_of(field, template=field))
-        assert desk.pods[field].unmodeled == (f"spec.resourceClaims: a constraint {gap} matchAttribute",)
+    asked = request(count=2, allocationMode=mode)
+    desk.see(template_of("t", asked, constraints=constraints), pod_of("p", template="t"))
+    assert desk.pods["p"].unmodeled == (f"spec.resourceClaims: {gap}",)
+
+
+def set_of(desk, pod: str) -> str:
+    """The resource for sets of devices with one value that the pod asks for."""
+    return next(name for name, _ in desk.pods[pod].demand.requests if name.startswith("equal-devices"))
+
+
+def test_devices_with_one_value_of_an_attribute():
+    """Five devices at two roots are two pairs; one in use can cost a pair, or none."""
+    desk = Desk()
+    roots = ["a", "a", "a", "b", "b"]
+    desk.see(
+        class_of(), node_of("n1"), slice_of("n1", [device(f"d{n}", root=own) for n, own in enumerate(roots)])
+    )
+    desk.see(template_of("pair", request(count=2), constraints=[{"matchAttribute": SAME}]))
+    desk.see(pod_of("p", template="pair"))
+    pairs = set_of(desk, "p")
+    assert (desk.free("n1", pairs), desk.asks("p", pairs), desk.asks("p")) == (2, 1, 2)
+    desk.see(claim_of("x", request(), devices=[("n1", "d0")]))
+    assert (desk.free("n1", pairs), desk.free("n1")) == (2, 4)
+    desk.see(claim_of("y", request(), devices=[("n1", "d3")]))
+    assert (desk.free("n1", pairs), desk.free("n1")) == (1, 3)
+    pair = [("n1", "d1"), ("n1", "d2")]
+    both = {"constraints": [{"matchAttribute": SAME}]}
+    desk.see(pod_of("p", template="pair", made="p-d", seat="n1"))
+    assert desk.free("n1", pairs) == 0
+    desk.see(claim_of("p-d", request(count=2), owner="p", devices=pair, reserved=["p"], **both))
+    desk.see(pod_of("p", template="pair", made="p-d", node="n1"))
+    assert (desk.free("n1", pairs), desk.free("n1")) == (0, 1)
+    desk.see(pod_of("p", template="pair", made="p-d", node="n1", phase="Failed"))
+    assert (desk.free("n1", pairs), desk.free("n1")) == (0, 1)
+    desk.lose(claim_of("p-d"))
+    assert (desk.free("n1", pairs), desk.free("n1")) == (1, 3)
+
+
+def test_two_kinds_of_devices_with_one_value():
+    """A set is one of each at one root; devices that both requests can use count once."""
+    desk = Desk()
+    kinds = [("g", "a"), ("g", "a"), ("n", "a"), ("g", "b"), ("n", "c")]
+    own = [device(f"d{n}", kind=kind, root=root) for n, (kind, root) in enumerate(kinds)]
+    desk.see(node_of("n1"), slice_of("n1", [*own, device("bare", kind="g")]))
+    for kind in ("g", "n"):
+        desk.see(class_of(kind, f'device.attributes["gpu.example.com"].kind == "{kind}"'))
+    desk.see(class_of("any"))
+    for other, fits in (("n", 1), ("any", 1), ("g", 1)):
+        asked = [{**request("g"), "name": "one"}, {**request(other), "name": "other"}]
+        desk.see(
+            template_of(other, *asked, constraints=[{"matchAttribute": SAME}]), pod_of(other, template=other)
+        )
+        assert desk.capacity("n1", set_of(desk, other)) == fits
+    alone = [{**request("g"), "name": "one"}, {**request("n"), "name": "other"}]
+    limit = [{"matchAttribute": SAME, "requests": ["one"]}]
+    desk.see(template_of("t", *alone, constraints=limit), pod_of("t", template="t"))
+    assert desk.capacity("n1", set_of(desk, "t")) == 3
 
 
 def test_nothing_is_told_of_equal_objects(desk):
