@@ -19,6 +19,7 @@ from scheduler.elastic.controller.pod_template import Kit, Owner, Worker, manife
 from scheduler.elastic.job.validation import decode_spec
 from scheduler.errors import SettingsError
 from scheduler.objects import api
+from scheduler.objects.device_api import DeviceObject
 from scheduler.objects.labels import ELASTIC_KIND
 from scheduler.objects.owners import one_by_one
 from scheduler.objects.watched_resources import RESOURCES
@@ -94,13 +95,21 @@ def _joined(name: str, part: str) -> str:
     return f"{name}-{part}" if part else name
 
 
-def objects(thing: Thing, namespace: str) -> list[api.ApiObject]:
-    """The object itself, if it describes pods (a PodGroup). Raises SettingsError."""
-    group = str(thing["apiVersion"])
+DESCRIBING: Final = {
+    "PodGroup": "podgroups",
+    "ResourceClaim": "resourceclaims",
+    "ResourceClaimTemplate": "resourceclaimtemplates",
+}
+"""Kinds that describe pods, with their plurals."""
+
+
+def objects(thing: Thing, namespace: str) -> list[api.ApiObject | DeviceObject]:
+    """The object itself, if it describes pods. Raises SettingsError."""
+    kind, group = thing["kind"], str(thing["apiVersion"])
     for row in RESOURCES:
-        if thing["kind"] == "PodGroup" and row.path == f"/apis/{group}/podgroups":
+        if kind in DESCRIBING and row.path == f"/apis/{group}/{DESCRIBING[kind]}":
             meta = {**thing["metadata"], "namespace": thing["metadata"].get("namespace") or namespace}
-            return [built(row.type, {**thing, "metadata": meta}, f"PodGroup/{meta['name']}")]
+            return [built(row.type, {**thing, "metadata": meta}, f"{kind}/{meta['name']}")]
     return []
 
 

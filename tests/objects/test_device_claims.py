@@ -1,11 +1,13 @@
 """Device claims: what pods ask for, what nodes have, and that each device in use is counted once."""
 
 import random
+from collections import Counter
+from itertools import combinations
 
 import pytest
 
 from scheduler.model.demand import Operator, Requirement, Term
-from scheduler.model.events import NodeSeen, PodSeen
+from scheduler.model.events import NodeSeen
 from tests.objects.devices import (
     PLAIN,
     Desk,
@@ -301,62 +303,90 @@ def _walk(rng: random.Random) -> None:
     desk = Desk()
     nodes = ["n1", "n2", "n3"]
     traits = {
-        (node, f"d{number}"): (rng.random() < 0.5, rng.randrange(4)) for node in nodes for number in range(4)
+        (node, f"d{number}"): (rng.random() < 0.5, rng.randrange(4), rng.choice("ab"))
+        for node in nodes
+        for number in range(6)
     }
-    desk.see(class_of(resource="example.com/gpu"), class_of("gold", GOLD))
-    desk.see(
-        template_of("any", request()),
-        template_of("big", request("gpu", 1, BIG)),
-        template_of("gold", request("gold")),
-    )
-    for node in nodes:
-        own = [
-            device(name, gold=gold, size=size)
-            for (where, name), (gold, size) in traits.items()
+
+    def published(node: str) -> list:
+        return [
+            device(name, gold=gold, size=size, root=root)
+            for (where, name), (gold, size, root) in traits.items()
             if where == node
         ]
-        desk.see(node_of(node), slice_of(node, own))
-    fits = {
-        "any": lambda gold, size: True,
-        "big": lambda gold, size: size > 1,
-        "gold": lambda gold, size: gold,
+
+    pair = {"constraints": [{"matchAttribute": SAME}]}
+    desk.see(class_of(resource="example.com/gpu"), class_of("gold", GOLD))
+    desk.see(template_of("any", request()), template_of("big", request("gpu", 1, BIG)))
+    desk.see(template_of("gold", request("gold")), template_of("pair", request(count=2), **pair))
+    for node in nodes:
+        desk.see(node_of(node), slice_of(node, published(node)))
+    desk.see(pod_of("waits", template="pair"), pod_of("waits-too", template="big"))
+    pairs = set_of(desk, "waits")
+    (big,) = (name for name, _ in desk.pods["waits-too"].demand.requests if "~" in name)
+    asked = {
+        "any": request(),
+        "big": request("gpu", 1, BIG),
+        "gold": request("gold"),
+        "pair": request(count=2),
     }
     free, live, claims = set(traits), {}, {}
+
+    def fitting(kind: str) -> list[tuple]:
+        """The sets of devices that kube-scheduler could allocate."""
+        left = sorted(free)
+        if kind == "pair":
+            same = [(one, other) for one, other in combinations(left, 2) if one[0] == other[0]]
+            return [both for both in same if traits[both[0]][2] == traits[both[1]][2]]
+        holds = {"any": lambda _: True, "big": lambda own: own[1] > 1, "gold": lambda own: own[0]}
+        return [(own,) for own in left if holds[kind](traits[own])]
+
+    def check() -> None:
+        for node in nodes:
+            here = [traits[own] for own in free if own[0] == node]
+            assert desk.free(node) == desk.free(node, "example.com/gpu") == len(here)
+            assert desk.free(node, PLAIN.replace("gpu", "gold")) == sum(gold for gold, _, _ in here)
+            assert desk.free(node, big) == sum(size > 1 for _, size, _ in here)
+            assert desk.free(node, pairs) == sum(n // 2 for n in Counter(root for *_, root in here).values())
+
     for number in range(60):
-        kind, step = rng.choice(sorted(fits)), rng.random()
-        mine = sorted(own for own in free if fits[kind](*traits[own]))
+        kind, step = rng.choice(sorted(asked)), rng.random()
+        mine = fitting(kind)
+        more = pair if kind == "pair" else {}
         if step < 0.5 and mine:  # a pod of kube-scheduler: claim, allocation, bind
-            name, one = f"p{number}", rng.choice(mine)
+            name, own = f"p{number}", rng.choice(mine)
+            where = own[0][0]
+            made = claim_of(f"c-{name}", asked[kind], owner=name, devices=own, reserved=[name], **more)
             stages = [
-                claim_of(f"c-{name}", request(), owner=name, devices=[one], reserved=[name]),
-                pod_of(name, template=kind, made=f"c-{name}", seat=one[0]),
-                pod_of(name, template=kind, made=f"c-{name}", node=one[0]),
+                made,
+                pod_of(name, template=kind, made=f"c-{name}", seat=where),
+                pod_of(name, template=kind, made=f"c-{name}", node=where),
             ]
-            desk.see(*(stages if rng.random() < 0.5 else stages[1:2] + stages[:1] + stages[2:]))
-            free.discard(one)
-            live[name], claims[f"c-{name}"] = one, one
-        elif step < 0.6 and mine:  # a claim of nothing that we know
-            one = rng.choice(mine)
-            desk.see(claim_of(f"c{number}", request(), devices=[one], owner=rng.choice(["", "stranger"])))
-            free.discard(one)
-            claims[f"c{number}"] = one
+            free.difference_update(own)
+            order = rng.choice([(0, 1, 2), (1, 0, 2), (2, 0), (0, 2)])
+            if order[0] == 0:
+                for stage in order:  # one batch each: the claim alone, then with its pod
+                    desk.see(stages[stage])
+                    check()
+            else:
+                desk.see(*(stages[stage] for stage in order))
+            live[name], claims[f"c-{name}"] = own, own
+        elif step < 0.6 and mine:  # a claim of a pod that is unknown
+            own = rng.choice(mine)
+            owner = rng.choice(["", "stranger"])
+            desk.see(claim_of(f"c{number}", asked[kind], devices=own, owner=owner, **more))
+            free.difference_update(own)
+            claims[f"c{number}"] = own
         elif step < 0.75 and live:  # a pod ends; its claim stays for a while
             name = rng.choice(sorted(live))
-            one = live.pop(name)
-            desk.see(pod_of(name, template=kind, made=f"c-{name}", node=one[0], phase="Succeeded"))
+            own = live.pop(name)
+            desk.see(pod_of(name, template=kind, made=f"c-{name}", node=own[0][0], phase="Succeeded"))
         elif step < 0.95 and claims:
             name = rng.choice(sorted(claims))
             if name.removeprefix("c-") not in live:
                 desk.lose(claim_of(name))
-                free.add(claims.pop(name))
-        else:  # the driver publishes anew
+                free.update(claims.pop(name))
+        else:  # the driver publishes its devices again
             node = rng.choice(nodes)
-            own = [device(n, gold=g, size=s) for (where, n), (g, s) in traits.items() if where == node]
-            desk.see(slice_of(node, own, generation=number + 2))
-        for node in nodes:
-            here = [traits[own] for own in free if own[0] == node]
-            assert desk.free(node) == desk.free(node, "example.com/gpu") == len(here)
-            assert desk.free(node, PLAIN.replace("gpu", "gold")) == sum(gold for gold, _ in here)
-            for big in {n for p in desk.pods.values() for n, _ in p.demand.requests if "~" in n}:
-                assert desk.free(node, big) == sum(size > 1 for _, size in here)
-    assert all(isinstance(event, PodSeen | NodeSeen) for event in desk.told)
+            desk.see(slice_of(node, published(node), generation=number + 2))
+        check()
