@@ -128,6 +128,11 @@ def is_device(resource: str) -> bool:
     return "/" in resource
 
 
+def is_shown(resource: str) -> bool:
+    """Whether users see it among a node's resources. Rights to all devices, and sets of devices, are only computed with."""
+    return not resource.startswith((ALL_DEVICES, EQUAL_DEVICES))
+
+
 def is_bytes(resource: str) -> bool:
     """Whether its unit is a byte."""
     return resource in {MEMORY, EPHEMERAL_STORAGE} or resource.startswith(HUGE_PAGES)

@@ -18,7 +18,7 @@ from scheduler.model.decision import Reason
 from scheduler.model.effects import Effect
 from scheduler.model.events import FailureKind
 from scheduler.model.preemption_units import Kind
-from scheduler.model.resources import CPU
+from scheduler.model.resources import CPU, is_shown
 from scheduler.placement import scoring
 from scheduler.service.informers import KINDS
 from scheduler.service.share_guarantees import ShareGuarantees
@@ -109,7 +109,11 @@ class Gauges:
         names = picture.axis.names
         metrics.set_ratio(
             metrics.resource_use_ratio,
-            {name: float(used[i] / total[i]) for i, name in enumerate(names) if total[i] > 0},
+            {
+                name: float(used[i] / total[i])
+                for i, name in enumerate(names)
+                if total[i] > 0 and is_shown(name)
+            },
         )
         metrics.set_ratio(metrics.guaranteed_ratio, self._guarantees.check())
         self.fragments = scoring.fragmentation(picture, self._engine.demands_seen())

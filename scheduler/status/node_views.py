@@ -11,7 +11,7 @@ from scheduler import __version__
 from scheduler.engine import Engine
 from scheduler.ledger.gang import GangRecord, Member
 from scheduler.model.cluster import NOWHERE, Snapshot
-from scheduler.model.resources import Vector
+from scheduler.model.resources import Vector, is_shown
 from scheduler.model.workload import GangKey
 from scheduler.status import inactive_gangs, node_schemas
 from scheduler.status.authorization import Sight
@@ -132,7 +132,11 @@ def _tenant(key: GangKey, use: _Use, sight: Sight) -> node_schemas.Tenant:
 def _amounts(picture: Snapshot, values: Vector, where: Vector | None = None) -> dict[str, float]:
     """By resource. Omits resources whose amount is zero, both here and in `where`."""
     has = values if where is None else where
-    return {name: float(values[i]) for i, name in enumerate(picture.axis.names) if has[i] or values[i]}
+    return {
+        name: float(values[i])
+        for i, name in enumerate(picture.axis.names)
+        if (has[i] or values[i]) and is_shown(name)
+    }
 
 
 def _levels(picture: Snapshot) -> list[str]:
@@ -183,5 +187,5 @@ def _resources(picture: Snapshot, fragmentation: Mapping[str, float]) -> list[no
             fragmentation=fragmentation.get(name),
         )
         for i, name in enumerate(picture.axis.names)
-        if capacity[i] > 0
+        if capacity[i] > 0 and is_shown(name)
     ]
