@@ -261,9 +261,9 @@ class DeviceSlices:
                 self._touched.add(own.node)
                 if name not in self._stale_slices:
                     self._evaluate(name, own, fresh)
-        for name in self._stale_slices:
+        for name in sorted(self._stale_slices):
+            self._stale_slices.discard(name)
             self._evaluate(name, self.pools.slices[name], self.columns)
-        self._stale_slices.clear()
         self._together = +self._together
         self.version += together != set(self._together)
         touched, self._touched = self._touched - {""}, set()

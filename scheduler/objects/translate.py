@@ -7,6 +7,7 @@ of objects.
 Never here: which pods are bound, held or waiting (`ledger`).
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -42,6 +43,8 @@ class Translator:
         self._owners: dict[Uid, str] = {}
         self.devices = DeviceClaims()
         """The device claims of pods."""
+        self._touched: set[str] = set()
+        self._concerned: set[Uid] = set()
         self._nodes: dict[str, tuple[Node, Node]] = {}
         """Each node without its devices, and as it was last seen."""
         self._with_devices: dict[Uid, api.Pod | Pod] = {}
@@ -80,16 +83,23 @@ class Translator:
                 return [ev.GroupSeen(groups.group(found, self._levels))]
         return []
 
-    def settle(self) -> list[ev.Event]:
-        """The events that follow from objects of Dynamic Resource Allocation since the last call."""
-        told: list[ev.Event] = []
+    def settle(self) -> Iterator[ev.Event]:
+        """The events that follow from objects of Dynamic Resource Allocation since the last call.
+
+        If it raises, the next call continues behind the pod or the node that made it raise.
+        """
         for _ in range(ROUNDS):
             names, uids = self.devices.settle()
-            if not names and not uids:
+            self._touched |= names
+            self._concerned |= uids
+            if not self._touched and not self._concerned:
                 break
-            told += [event for uid in uids for event in self._renewed(uid)]
-            told += [event for name in sorted(names) for event in self._node_changed(name)]
-        return told
+            for uid in sorted(self._concerned):
+                self._concerned.discard(uid)
+                yield from self._renewed(uid)
+            for name in sorted(self._touched):
+                self._touched.discard(name)
+                yield from self._node_changed(name)
 
     def gone(
         self, kind: type[api.ApiObject | device_api.DeviceObject], namespace: str, name: str, uid: str

@@ -68,7 +68,7 @@ class Informers:
     def _sink(self, row: Resource) -> ch.Sink[Any]:
         def sink(batch: Sequence[ch.Change[Any]]) -> None:
             events = [event for change in batch for event in self._understood(row, change)]
-            events += self._settled(row)
+            self._settle(row, events)
             if events:
                 self._observe(events)
             if not self._missing and not self.synced:
@@ -98,13 +98,13 @@ class Informers:
             self._leave_out(row, key, f"{type(error).__name__}: {error}", trace=True)
         return ()
 
-    def _settled(self, row: Resource) -> Sequence[Event]:
-        """The events that follow from the whole batch."""
+    def _settle(self, row: Resource, events: list[Event]) -> None:
+        """Add the events that follow from the whole batch."""
         try:
-            return self._translator.settle()
+            for event in self._translator.settle():
+                events.append(event)  # noqa: PERF402 - those before an error count
         except Exception as error:  # noqa: BLE001 - one bad object must not affect the others
             self._leave_out(row, None, f"{type(error).__name__}: {error}", trace=True)
-            return ()
 
     def _tell_of(self, row: Resource, key: ch.Key, before: tuple[Complaint, ...] | None) -> None:
         """Log the parts of a node that cannot be read and count as zero: once, however often the node changes."""

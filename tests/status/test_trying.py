@@ -292,7 +292,7 @@ def test_device_claims_of_a_dry_run_are_known():
     assert read("fresh").unmodeled == (
         "spec.resourceClaims: a request that no pod of the cluster has made yet",
     )
-    assert desk.translator.settle() == []
+    assert list(desk.translator.settle()) == []
 
 
 async def test_the_loop_turns_while_pods_are_read(acting, operator, monkeypatch):
