@@ -6,12 +6,12 @@ Lives here: `DeviceClaims`, which its owner updates with the seen objects and po
 Each allocated device is counted once, in every column that can use it:
 * through the demand of a pod, if it is the only consumer of the claim, and the claim's devices are on the pod's node;
 * else as in use on its node (`held`): the claim is shared, its pod has ended, is unknown, or has no seat on that node.
-So on each node, what is free of a resource is the number of its devices that no claim has. (Of a set of devices with one
-value of an attribute, it is the number of sets that these devices make.) A pod whose claim has no
-devices yet counts what it requests. Devices of a claim for extended resources count through the pod's own requests of
-these resources. In other columns they are held.
+So on each node, what is free of a resource is the number of its devices that no claim has, or of sets of them
+(`DeviceSet`). Devices of a claim for extended resources count through the pod's own requests of these resources, and are
+held in all other columns. A pod whose claim has no devices yet counts what it requests.
 
-A claim without devices that several pods name is not modeled: all of them need the same node (`shared`).
+A pod's seat is the one in Gangwright's annotation. A claim without devices that several pods name is not modeled: all of
+them need the same node (`shared`).
 Source: kube-scheduler 1.37, plugin DynamicResources.
 """
 

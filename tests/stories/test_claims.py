@@ -140,3 +140,18 @@ async def test_the_sample_with_devices(cluster: Cluster, devices: list[str]):
     await cluster.apply(ROOT / "manifests" / "samples" / "devices.yaml")
     await cluster.seated("devices", 4)
     assert len(set(await allocated(cluster))) == 4
+
+
+@pytest.mark.timeout(120)
+async def test_a_claim_that_a_gang_shares(cluster: Cluster, devices: list[str]):
+    """Its planner does not know yet where the claim will be; all members end up on the node of its device."""
+    request = {"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com"}}
+    body = {"metadata": {"name": "shared"}, "spec": {"devices": {"requests": [request]}}}
+    await cluster.api.create(collection("resourceclaims", cluster.namespace), {"apiVersion": GROUP, **body})
+    spec = claiming("") | {"resourceClaims": [{"name": "gpu", "resourceClaimName": "shared"}]}
+
+    await cluster.submit(*gang("sharing", 3, gpus=0, spec=spec))
+
+    places = await cluster.seated("sharing", 3, within=60)
+    (own,) = await allocated(cluster)
+    assert set(places.values()) == {own.partition("/")[0]}
