@@ -12,7 +12,7 @@ from bench.plane import Fleet, where
 from bench.plane.client import Object
 from bench.plane.installation import ROOT
 from tests.stories.support.cluster import Cluster
-from tests.stories.support.workloads import gang
+from tests.stories.support.workloads import gang, made_by
 
 DRIVER = "gpu.example.com"
 GROUP = "resource.k8s.io/v1"
@@ -155,3 +155,21 @@ async def test_a_claim_that_a_gang_shares(cluster: Cluster, devices: list[str]):
     places = await cluster.seated("sharing", 3, within=60)
     (own,) = await allocated(cluster)
     assert set(places.values()) == {own.partition("/")[0]}
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.usefixtures("priorities")
+async def test_an_urgent_gang_gets_the_devices_of_another(cluster: Cluster, devices: list[str]):
+    """The victims leave, their claims are deallocated, and then the urgent gang starts whole."""
+    spec = claiming("gpu.example.com")
+    await cluster.submit(made_by("ReplicaSet", "low", 6, gpus=0, spec=spec))
+    await cluster.seated("low", 6)
+
+    urgent = {**spec, "priorityClassName": "urgent"}
+    await cluster.submit(*gang("high", 4, gpus=0, spec=urgent))
+
+    await cluster.seated("high", 4, within=60)
+    assert len(set(await allocated(cluster))) == 4
+    assert await cluster.bound("low") == {}
+    await cluster.remove("high")
+    await cluster.seated("low", 6, within=60)
