@@ -70,7 +70,7 @@ TORN = {
     "not an object": (b"[]", "Expected `object`"),
     "somebody else's": (b'{"kind": "List", "version": 1}', "'List'"),
     "without a version": (b'{"kind": "GangwrightSnapshot"}', "version"),
-    "of tomorrow": (b'{"kind": "GangwrightSnapshot", "version": 3}', "version: must be 2"),
+    "of tomorrow": (b'{"kind": "GangwrightSnapshot", "version": 4}', "version: must be 3"),
     "a name that is a number": (WHOLE.replace(b'"name":"a0-r0-n0"', b'"name":7'), "$.nodes[0].name"),
     "an unknown word": (WHOLE.replace(b'"Pending"', b'"Asleep"'), "$.pods[0].phase"),
     "no UTF-8": (WHOLE.replace(b"a0-r0-n0", b"\xff\xfe-r0-n0"), "utf-8"),
