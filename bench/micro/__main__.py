@@ -21,6 +21,8 @@ def main() -> None:
         name = f"plan_{members}_{nodes}_ms"
         found[name], case = plan.worst(members, nodes, tries=tries)
         _say(f"{name}: {found[name]:.2f}, worst of all: {case}")
+    found["plan_64_5000_neighbors_ms"] = plan.neighbors(64, 5000)
+    _say(f"plan_64_5000_neighbors_ms: {found['plan_64_5000_neighbors_ms']:.2f}")
     found["preempt_100_over_1000_ms"], case = preempt.worst()
     _say(f"preempt_100_over_1000_ms: {found['preempt_100_over_1000_ms']:.2f}, worst of all: {case}")
     found["plan_10000_waiting_ms"], case = queue.worst()

@@ -25,6 +25,16 @@ def worst(members: int, nodes: int, *, tries: int = 5) -> tuple[float, str]:
     return max(found)
 
 
+def neighbors(members: int, nodes: int, *, tries: int = 5) -> float:
+    """The slowest strategy for members of which each host takes one, spread over zones with a skew of 1."""
+    return max(
+        _best(snapshot, gang, tries)
+        for strategy in Strategy
+        for gang in [world.apart(members, strategy)]
+        for snapshot in [world.beside_others(nodes, gang)]
+    )
+
+
 def _best(snapshot: Snapshot, gang: Gang, tries: int) -> float:
     return min(_once(replace(snapshot), gang) for _ in range(tries))
 

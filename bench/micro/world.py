@@ -1,13 +1,17 @@
 """The clusters and gangs that are measured: half full, tainted here and there, two roles. Pure, and always the same."""
 
+from dataclasses import replace
 from typing import Final
 
+from scheduler.ledger.neighbor_table import NeighborTable
 from scheduler.model.cluster import Node, Snapshot
-from scheduler.model.demand import Demand
+from scheduler.model.demand import Demand, Operator, Requirement
+from scheduler.model.neighbors import Neighbors, PodLabels, PodSelector, PodTerm, TopologySpread
 from scheduler.model.policy import Policy
 from scheduler.model.resources import Amounts
-from scheduler.model.workload import Gang, Strategy
-from tests.support.builders import a_demand, a_gang, a_node, a_role, a_snapshot, a_taint, some_amounts
+from scheduler.model.workload import Gang, Pod, PodKey, Strategy, Uid
+from tests.support.builders import AREA as AREA_LABEL
+from tests.support.builders import HOST, a_demand, a_gang, a_node, a_role, a_snapshot, a_taint, some_amounts
 
 RACK: Final = 20
 """Nodes of a rack."""
@@ -57,6 +61,32 @@ def gang(size: int, strategy: Strategy, level: str, *, required: bool) -> Gang:
         a_role("worker", size - servers, demand=demand(cpu=4, memory=32, gpu=1)),
     )
     return a_gang(roles=roles, strategy=strategy, level=level, required=required)
+
+
+def apart(size: int, strategy: Strategy) -> Gang:
+    """Members with a GPU each: one a host by anti-affinity, spread over the areas with a skew of 1."""
+    mine = PodSelector(("default",), None, (Requirement("app", Operator.IN, ("train",)),))
+    rules = Neighbors(
+        anti_affinity=(PodTerm(HOST, mine),), spread=(TopologySpread(AREA_LABEL, mine, max_skew=1),)
+    )
+    role = a_role("", size, demand=demand(cpu=4, memory=32, gpu=1))
+    labels = PodLabels("default", (("app", "train"),))
+    return a_gang(roles=[replace(role, neighbors=rules, labels=labels)], strategy=strategy)
+
+
+def beside_others(nodes: int, gang: Gang) -> Snapshot:
+    """A half full cluster with a pod of another gang of the same app on every hundredth node."""
+    others = [
+        (
+            Pod(Uid(f"p{n}"), PodKey("default", f"p{n}"), demand(cpu=1, memory=1), labels="app=train"),
+            f"n{n:05}",
+        )
+        for n in range(0, nodes, 100)
+    ]
+    table = NeighborTable(lambda: others, list)
+    for pod, node in others:
+        table.put(pod, node)
+    return table.picture(half_full(nodes), [gang])
 
 
 def demand(cpu: float, memory: float, gpu: int = 0) -> Demand:

@@ -11,6 +11,7 @@ resources. Only snapshots for gangs with such rules have these columns.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from hashlib import blake2b
 from typing import Final, NamedTuple, TypeAlias
 
 from scheduler.model.demand import AnyOf, Requirement, Toleration
@@ -36,6 +37,13 @@ def labels_text(labels: Mapping[str, str]) -> str:
 def read_labels(text: str) -> dict[str, str]:
     """The inverse of `labels_text`."""
     return {key: value for key, _, value in (own.partition("=") for own in text.split(",") if own)}
+
+
+def user_of(kind: str, claim: str) -> str:
+    """The key of a label that pods have because they use this claim of this kind. The colon keeps it from users' labels,
+    and the hash keeps the claim's name out of snapshots without names.
+    """
+    return f":{kind}-{blake2b(claim.encode(), digest_size=8).hexdigest()}"
 
 
 class PodLabels(NamedTuple):
@@ -127,20 +135,25 @@ class PreferredTerm:
 
 @dataclass(frozen=True, slots=True)
 class Neighbors:
-    """All rules of one pod about the pods around it."""
+    """All rules of one pod about the pods around it.
+
+    beside: terms of affinity that each hold on their own, unlike those of `affinity`, which the same pods must satisfy:
+    a claim that the pods of one node share.
+    """
 
     affinity: tuple[PodTerm, ...] = ()
     anti_affinity: tuple[PodTerm, ...] = ()
     spread: tuple[TopologySpread, ...] = ()
     preferred: tuple[PreferredTerm, ...] = ()
+    beside: tuple[PodTerm, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.affinity or self.anti_affinity or self.spread or self.preferred)
+        return bool(self.affinity or self.anti_affinity or self.spread or self.preferred or self.beside)
 
     @property
     def selectors(self) -> Iterable[PodSelector]:
         """Every selector of these rules."""
-        yield from (own.pods for own in (*self.affinity, *self.anti_affinity))
+        yield from (own.pods for own in (*self.affinity, *self.anti_affinity, *self.beside))
         yield from (constraint.pods for constraint in self.spread)
         yield from (preferred.term.pods for preferred in self.preferred)
 
@@ -209,7 +222,7 @@ def counted_for(
     for pod, rules in members:
         if rules.affinity:
             found[Selected(tuple(own.pods for own in rules.affinity))] = None
-        for term in (*rules.anti_affinity, *(own.term for own in rules.preferred)):
+        for term in (*rules.anti_affinity, *rules.beside, *(own.term for own in rules.preferred)):
             found[Selected((term.pods,))] = None
         for constraint in rules.spread:
             found[Selected((constraint.pods,), living=True)] = None

@@ -55,7 +55,7 @@ def neighbors_of(
             for constraint in spread or ()
             if constraint.when_unsatisfiable == _HARD
         ),
-        preferred=(*_preferred(pod, near, 1), *_preferred(pod, apart, -1)),
+        preferred=(*_preferred(pod, near, 1), *_preferred(pod, apart, -1), *_evenly(pod)),
     ), ()
 
 
@@ -116,6 +116,14 @@ def _spread(
         selector=tuple(sorted((pod.spec.node_selector or {}).items())) if honors else (),
         tolerations=tolerations if said.node_taints_policy == "Honor" else None,
     )
+
+
+def _evenly(pod: api.Pod) -> Iterator[PreferredTerm]:
+    """A `ScheduleAnyway` constraint prefers domains with few of its pods, like preferred anti-affinity."""
+    for own in pod.spec.topology_spread_constraints or ():
+        if own.when_unsatisfiable != _HARD:
+            spread = _spread(pod, own, (), ())
+            yield PreferredTerm(PodTerm(spread.topology_key, spread.pods), -1)
 
 
 def _preferred(pod: api.Pod, said: PodAffinity, sign: int) -> Iterator[PreferredTerm]:

@@ -27,7 +27,7 @@ _STEPS: Final = 5_000
 """Seats that a complete search tries: all ways to seat four different members on six nodes are 2,401."""
 
 _BACK: Final = 64
-"""Steps back on more places."""
+"""Steps back on more places, in the last attempt. In a narrower one the first dead end is the end."""
 
 _DOMAINS: Final = 8
 """Domains of one level to try before the next coarser level. A required level tries _REQUIRED."""
@@ -38,13 +38,16 @@ _REQUIRED: Final = 64
 def seat_in_order(task: SeatingProblem) -> Scratch | None:
     """Seats for the whole quorum, in the first of the usual attempts that has some. None: none was found."""
     if task.strategy is Strategy.SPREAD:
-        return OrderedSeating(task, np.ones(len(task.pool), dtype=bool)).quorum()
+        return OrderedSeating(task, np.ones(len(task.pool), dtype=bool)).quorum(_BACK)
     most = _REQUIRED if task.required else _DOMAINS
-    for attempt in (one_domain(task),) if task.required else attempts(task):
+    ranks: dict[int, Counts] = {}
+    tried = [one_domain(task)] if task.required else list(attempts(task))
+    for attempt in tried:
         groups = np.flatnonzero(promising(task, attempt))
         tightest = groups[np.argsort(attempt.sums(task.slack)[groups], kind="stable")]
         for group in tightest[:most].tolist():
-            found = OrderedSeating(task, attempt.coarse == group).quorum()
+            last = task.required or attempt is tried[-1]
+            found = OrderedSeating(task, attempt.coarse == group, ranks).quorum(_BACK if last else 0)
             if found is not None:
                 return found
     return None
@@ -56,7 +59,7 @@ def furthest(task: SeatingProblem, attempt: Attempt) -> Counts:
     room = attempt.sums(np.sum(task.pool.units[: task.quorum], axis=0))
     for group in np.argsort(-room, kind="stable")[:_DOMAINS].tolist():
         search = OrderedSeating(task, attempt.coarse == group)
-        search.quorum()
+        search.quorum(_BACK)
         out[:, group] = search.deepest
     return out
 
@@ -64,7 +67,8 @@ def furthest(task: SeatingProblem, attempt: Attempt) -> Counts:
 class OrderedSeating:
     """One search.  inside: bool[m], the places that it may use."""
 
-    def __init__(self, task: SeatingProblem, inside: Mask) -> None:
+    def __init__(self, task: SeatingProblem, inside: Mask, ranks: dict[int, Counts] | None = None) -> None:
+        """ranks: the ranks of places by batch, shared by the searches of one task."""
         pool, rules = task.pool, task.pool.rules
         if rules is None:
             raise ValueError("only a gang with rules about neighbors is seated in order")
@@ -74,24 +78,25 @@ class OrderedSeating:
         self._units: Final = [np.where(inside, units, 0.0) for units in pool.units]
         self._tiers: Final = [task.distance]
         self._have: Final = task.have.copy()
-        self._ranks: Final[dict[int, Counts]] = {}
+        self._ranks: Final = {} if ranks is None else ranks
         self._sat = np.zeros(len(pool), dtype=bool)
         self._sequence: Final[list[tuple[int, int]]] = []
         self.deepest: Final = [0] * task.quorum
         """The most members of each batch that were seated at once, at the deepest point of the search."""
         self._undo: Final[list[list[tuple[Vector, int, float]]]] = []
 
-    def quorum(self) -> Scratch | None:
-        """Seats for the whole quorum. None: none were found."""
+    def quorum(self, back: int) -> Scratch | None:
+        """Seats for the whole quorum. None: none were found.  back: steps back on more than COMPLETE places."""
         left = list(self._task.needs)
         order, frames = orders(self._task)[0], [self._choices(left)]
         complete = int(np.count_nonzero(np.sum(self._units, axis=0))) <= COMPLETE
-        steps, seen = (_STEPS if complete else sum(left) + _BACK), set[tuple[tuple[int, int], ...]]()
+        steps, seen = (_STEPS if complete else back), set[tuple[tuple[int, int], ...]]()
         while any(left):
             choice = next(frames[-1], None)
             if choice is None:
                 frames.pop()
-                if not frames:
+                steps -= not complete
+                if not frames or steps < 0:
                     return None
                 left[self._unseat()] += 1
                 continue
@@ -100,7 +105,7 @@ class OrderedSeating:
                 if seats in seen:
                     continue
                 seen.add(seats)
-            steps -= 1
+            steps -= complete
             if steps < 0:
                 return None
             self._seat(*choice)
@@ -212,6 +217,8 @@ class OrderedSeating:
         self._undo.append(undo)
         self._state.seat(pool.kinds[batch], place)
         self._sequence.append((batch, place))
+        if task.strategy is Strategy.SPREAD:
+            return  # it looks at domains, not at distances
         near = _around(pool.coords, place)
         self._tiers.append(np.minimum(self._tiers[-1], near) if self._sequence[1:] or task.anchors else near)
 
@@ -221,7 +228,8 @@ class OrderedSeating:
         for array, index, before in reversed(self._undo.pop()):
             array[index] = before
         self._state.seat(self._task.pool.kinds[batch], place, -1.0)
-        self._tiers.pop()
+        if self._task.strategy is not Strategy.SPREAD:
+            self._tiers.pop()
         return batch
 
 

@@ -77,13 +77,13 @@ class _Rules:
     """The rules of one kind. Numbers are positions in `NeighborRules.counts`."""
 
     apart: list[int] = field(default_factory=list)
-    affine: Affine | None = None
+    affine: list[Affine] = field(default_factory=list)
     even: list[Even] = field(default_factory=list)
 
     @property
     def others(self) -> list[int]:
         """The counts that rules other than anti-affinity read."""
-        affine = self.affine.counts if self.affine is not None else ()
+        affine = (number for own in self.affine for number in own.counts)
         return [*affine, *(own.count for own in self.even)]
 
 
@@ -124,10 +124,10 @@ class NeighborRules:
         for what in repelling:
             if labels is not None and self._selects(Selected((what.term.pods,)), kind):
                 own.apart.append(self._count(what, what.term.topology_key))
-        if rules.affinity:
-            group = Selected(tuple(term.pods for term in rules.affinity))
-            counts = tuple(self._count(group, term.topology_key) for term in rules.affinity)
-            own.affine = Affine(counts, self._selects(group, kind))
+        for terms in filter(None, (rules.affinity, *((term,) for term in rules.beside))):
+            group = Selected(tuple(term.pods for term in terms))
+            counts = tuple(self._count(group, term.topology_key) for term in terms)
+            own.affine.append(Affine(counts, self._selects(group, kind)))
         keys = [self._codes(spread.topology_key)[0] for spread in rules.spread]
         for spread in rules.spread:
             eligible = self._eligible(spread)
@@ -199,7 +199,7 @@ class NeighborRules:
         for number in own.apart:
             count = self.counts[number]
             _add(found, ANTI_AFFINITY, count.start[count.codes] > 0)
-        for number in own.affine.counts if own.affine is not None else ():
+        for number in (number for affine in own.affine for number in affine.counts):
             count = self.counts[number]
             _add(found, AFFINITY, count.codes == NOWHERE)
             if not any(count.adds) and not self._empty:
@@ -227,10 +227,12 @@ class NeighborRules:
             for term in rules.anti_affinity:
                 number = self._count(Selected((term.pods,)), term.topology_key)
                 if any(self.counts[number].adds):
-                    found[f"at most one member per {named(term.topology_key)} by anti-affinity"] = None
-            if own.affine is not None and any(any(self.counts[n].adds) for n in own.affine.counts):
+                    found[_apart_by(term.topology_key)] = None
+            if any(any(self.counts[n].adds) for affine in own.affine for n in affine.counts):
                 for term in rules.affinity:
                     found[f"members in one {named(term.topology_key)} by pod affinity"] = None
+            if rules.beside:
+                found["members on one node by a claim that they share"] = None
             for even in own.even:
                 skew = even.rule.max_skew
                 found[f"spread over {named(even.rule.topology_key)} with maxSkew {skew}"] = None
@@ -246,6 +248,8 @@ class NeighborState:
 
     def __init__(self, rules: NeighborRules, own: Sequence[_Rules], rows: NDArray[np.int64]) -> None:
         self._own: Final = own
+        self._wide: Final = [[n for n in each.apart if not rules.counts[n].lone] for each in own]
+        """Anti-affinity beyond one node. What is closed node by node is known from `closed` and `keeps_apart`."""
         self._codes: Final = [count.codes[rows] for count in rules.counts]
         self._eligible: Final = [count.eligible[rows] for count in rules.counts]
         self._adds: Final = [count.adds for count in rules.counts]
@@ -256,11 +260,10 @@ class NeighborState:
         """bool[m]: the places where the rules allow a member of this kind now."""
         own, codes, counts = self._own[kind], self._codes, self._counts
         out = np.ones(self._places, dtype=bool)
-        for number in own.apart:
+        for number in self._wide[kind]:
             if counts[number].any():
                 out &= counts[number][codes[number]] <= 0
-        affine = own.affine
-        if affine is not None:
+        for affine in own.affine:
             first = affine.own and not any(counts[number].any() for number in affine.counts)
             for number in affine.counts:
                 out &= (codes[number] != NOWHERE) if first else counts[number][codes[number]] > 0
@@ -303,11 +306,15 @@ def preference(snapshot: Snapshot, gang: Gang, free: Matrix) -> Vector | None:
     return out
 
 
+def _apart_by(topology_key: str) -> str:
+    if topology_key == CLUSTER:
+        return "a ReadWriteOncePod claim is for one pod"
+    return f"at most one member per {named(topology_key)} by anti-affinity"
+
+
 def named(topology_key: str) -> str:
     """The topology key in a message."""
-    return {NODE: "node", CLUSTER: "cluster", "kubernetes.io/hostname": "host"}.get(
-        topology_key, topology_key
-    )
+    return {NODE: "node", "kubernetes.io/hostname": "host"}.get(topology_key, topology_key)
 
 
 def _is_even(even: Even, counts: Counts) -> Mask:
