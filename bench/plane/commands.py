@@ -26,6 +26,7 @@ CONTROLLERS = (
     "namespace-controller",
     "pod-garbage-collector-controller",
     "replicaset-controller",
+    "resourceclaim-controller",
     "resourcequota-controller",
     "root-ca-certificate-publisher-controller",
     "serviceaccount-controller",

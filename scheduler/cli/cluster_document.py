@@ -22,12 +22,12 @@ from scheduler.kube.client import Client
 from scheduler.kube.lease_record import LeaseName
 from scheduler.kube.lease_record import read as read_lease
 from scheduler.kube.listing import listed, objects
-from scheduler.model.events import Event
+from scheduler.model.events import Event, PodSeen
 from scheduler.model.policy import Policy
 from scheduler.objects import api
 from scheduler.objects.watched_resources import WatchedObject
 from scheduler.replay import Document, document
-from scheduler.service.informers import Informers
+from scheduler.service.informers import KINDS, Informers
 from scheduler.settings import load
 
 NEEDED: Final = frozenset({"nodes", "pods"})
@@ -40,9 +40,10 @@ STORAGE: Final = frozenset(
         "persistentvolumeclaims",
         "persistentvolumes",
         "storageclasses.storage.k8s.io",
+        *(kind for kind in KINDS if kind.endswith(".resource.k8s.io")),
     }
 )
-"""Kinds that show where the claims of pods are bound or can be bound."""
+"""Kinds that show where the claims of pods are bound or can be bound, and which devices they request."""
 
 MADE_BY: Final = ("app.kubernetes.io/name", "gangwright")
 """The label of Gangwright's own Pods, which include kube-scheduler."""
@@ -110,7 +111,9 @@ class Reading:
         return document(self._events, self.policy, self._now, scheduler.__version__)
 
     def imagine(self, objects: Iterable[WatchedObject]) -> list[Event]:
-        """The events that would follow if these objects existed. Raises SettingsError for an unreadable object."""
+        """The events that would follow if these objects existed: of each pod the last one. Raises SettingsError for an
+        unreadable object.
+        """
         before, self._events = self._events, []
         for number, own in enumerate(objects):
             meta = own.metadata
@@ -118,7 +121,8 @@ class Reading:
             key = ch.Key(meta.namespace, meta.name)
             self._watches[self._kinds[type(own)]][1]([ch.Seen(key, meta.uid, own)])
         imagined, self._events = self._events, before
-        return imagined
+        last = {event.pod.uid: event for event in imagined if isinstance(event, PodSeen)}
+        return [own for own in imagined if not isinstance(own, PodSeen) or last[own.pod.uid] is own]
 
 
 def _is_our_own(pod: api.Pod) -> bool:

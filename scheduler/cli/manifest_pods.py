@@ -93,13 +93,21 @@ def _joined(name: str, part: str) -> str:
     return f"{name}-{part}" if part else name
 
 
+DESCRIBING: Final = {
+    "PodGroup": "podgroups",
+    "ResourceClaim": "resourceclaims",
+    "ResourceClaimTemplate": "resourceclaimtemplates",
+}
+"""Kinds that describe pods, with their plurals."""
+
+
 def objects(thing: Thing, namespace: str) -> list[WatchedObject]:
-    """The object itself, if it describes pods (a PodGroup). Raises SettingsError."""
-    group = str(thing["apiVersion"])
+    """The object itself, if it describes pods. Raises SettingsError."""
+    kind, group = thing["kind"], str(thing["apiVersion"])
     for row in RESOURCES:
-        if thing["kind"] == "PodGroup" and row.path == f"/apis/{group}/podgroups":
+        if kind in DESCRIBING and row.path == f"/apis/{group}/{DESCRIBING[kind]}":
             meta = {**thing["metadata"], "namespace": thing["metadata"].get("namespace") or namespace}
-            return [built(row.type, {**thing, "metadata": meta}, f"PodGroup/{meta['name']}")]
+            return [built(row.type, {**thing, "metadata": meta}, f"{kind}/{meta['name']}")]
     return []
 
 

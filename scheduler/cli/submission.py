@@ -94,7 +94,7 @@ def gang_of(pod: Pod) -> GangKey:
 
 def is_of_storage(unmodeled: str) -> bool:
     """Whether the unmodeled field depends on claims, which must have been read."""
-    return unmodeled.startswith("spec.volumes: a claim")
+    return unmodeled.startswith(("spec.volumes: a claim", "spec.resourceClaims"))
 
 
 async def priorities(client: Client) -> Mapping[str, PriorityClass] | None:
@@ -119,9 +119,17 @@ def wish(
     made = [_admitted(own, classes) for thing in things for own in manifest_pods.templates(thing, namespace)]
     brought = [*things, *(own.group for own in made if own.group)]
     groups = [own for thing in brought for own in manifest_pods.objects(thing, namespace)]
-    events = reading.imagine([*groups, *(pod for own in made for pod in own.pods())])
-    events = [_as_made(event, now, reading.policy) for event in events]
-    pods = tuple(event.pod for event in events if isinstance(event, PodSeen))
+    submitted = [pod for own in made for pod in own.pods()]
+    events = reading.imagine([*groups, *submitted])
+    # Pods of the cluster are among the events, if a claim or a new kind of device request concerns them.
+    mine = {pod.metadata.uid for pod in submitted}
+    events = [
+        event
+        if isinstance(event, PodSeen) and event.pod.uid not in mine
+        else _as_made(event, now, reading.policy)
+        for event in events
+    ]
+    pods = tuple(event.pod for event in events if isinstance(event, PodSeen) and event.pod.uid in mine)
     seen = [event.group for event in events if isinstance(event, GroupSeen)]
     stated = {(own.format, own.key): own.quorum for own in seen}
     gangs = _by_gang(pods, made)

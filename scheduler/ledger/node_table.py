@@ -5,7 +5,7 @@ keyed by the pod's uid, so no order of events can count a pod twice.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -81,17 +81,29 @@ class NodeTable:
 
     def seen(self, node: Node) -> bool:
         """Add or update a node. False if nothing changed."""
-        if self._nodes.get(node.name) == node:
+        before = self._nodes.get(node.name)
+        if before == node:
             return False
         self._nodes[node.name] = node
-        self._changed()
+        if before is None or replace(before, held=node.held) != node:
+            self._changed()
+        self._hold(node.name, node.held)
         return True
 
     def gone(self, name: str) -> bool:
         if self._nodes.pop(name, None) is None:
             return False
+        self._hold(name, ())
         self._changed()
         return True
+
+    def _hold(self, node: str, held: Amounts) -> None:
+        """Devices in use that no pod's demand counts use the node like one more pod."""
+        user = Uid(f"devices of {node}")
+        if held:
+            self.put(user, node, Demand(held))
+        else:
+            self.take(user)
 
     def put(self, uid: Uid, node: str, demand: Demand) -> None:
         """This pod uses resources on this node, and on no other."""

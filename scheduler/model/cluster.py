@@ -112,6 +112,8 @@ class Node:
     taints: tuple[Taint, ...] = ()
     schedulable: bool = True
     """Not cordoned."""
+    held: Amounts = ()
+    """Devices in use that no pod's demand counts."""
 
 
 @dataclass(frozen=True, slots=True)

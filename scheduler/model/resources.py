@@ -27,6 +27,15 @@ ATTACHED_VOLUMES: Final = "attachable-volumes-"
 LOCAL_VOLUMES: Final = "local-volumes-"
 """Prefix of resources that are available volumes of one node, for claims of one kind."""
 
+DEVICE_CLASS: Final = "deviceclass.resource.kubernetes.io/"
+"""Prefix of the extended resource that every device class has. A hash after ~ stands for more selectors."""
+
+ALL_DEVICES: Final = "all-devices~"
+"""Prefix of the right to all devices of one class on a node, with a class and a hash."""
+
+EQUAL_DEVICES: Final = "equal-devices~"
+"""Prefix of sets of devices that have one value of an attribute, with the attribute and a hash."""
+
 NATIVE: Final = (CPU, MEMORY, EPHEMERAL_STORAGE, PODS)
 """Resources that every node has, in the order of the first columns of every matrix."""
 
@@ -90,6 +99,16 @@ def amounts(pairs: Mapping[str, int]) -> Amounts:
     return tuple(sorted((name, value) for name, value in pairs.items() if value))
 
 
+def combined(one: Amounts, other: Amounts, sign: int = 1) -> Amounts:
+    """The sum, or with a sign of -1 the difference."""
+    if not other:
+        return one
+    total = dict(one)
+    for name, value in other:
+        total[name] = total.get(name, 0) + sign * value
+    return amounts(total)
+
+
 def written(resource: str, value: float) -> str:
     """A whole number of units of `resource` in Kubernetes notation: `0.5` of cpu, `64Gi` of memory, `8` of a device."""
     whole, power = int(value), 0
@@ -99,6 +118,19 @@ def written(resource: str, value: float) -> str:
         while whole and whole % 1024 == 0 and power < len(_BINARY) - 1:
             whole, power = whole // 1024, power + 1
     return f"{whole}{_BINARY[power]}"
+
+
+def described(resource: str, value: float) -> str:
+    """An amount as text: `4 nvidia.com/gpu`, `2 of device class gpu`."""
+    if resource.startswith(ALL_DEVICES):
+        return f"all devices of device class {resource.removeprefix(ALL_DEVICES).partition('~')[0]}"
+    if resource.startswith(EQUAL_DEVICES):
+        return f"devices with one {resource.removeprefix(EQUAL_DEVICES).partition('~')[0]}"
+    name, _, hashed = resource.partition("~")
+    if not name.startswith(DEVICE_CLASS):
+        return f"{written(resource, value)} {resource}"
+    kind = name.removeprefix(DEVICE_CLASS)
+    return f"{written(resource, value)} of device class {kind}{' with selectors' if hashed else ''}"
 
 
 def is_device(resource: str) -> bool:
@@ -112,8 +144,10 @@ def is_unlimited(resource: str) -> bool:
 
 
 def is_shown(resource: str) -> bool:
-    """Whether users see its amounts. Volumes are counted for placement alone, and count in no share."""
-    return not resource.startswith((ATTACHED_VOLUMES, LOCAL_VOLUMES))
+    """Whether users see its amounts. Volumes, rights to all devices and sets of devices are counted for placement alone,
+    and count in no share.
+    """
+    return not resource.startswith((ATTACHED_VOLUMES, LOCAL_VOLUMES, ALL_DEVICES, EQUAL_DEVICES))
 
 
 def lacks(known: Container[str], wanted: Amounts) -> bool:

@@ -17,6 +17,7 @@ from scheduler.objects.api_affinity import (
     Texts,
     Toleration,
 )
+from scheduler.objects.pod_claims_api import PodClaim, PodClaimStatus
 
 Quantity: TypeAlias = str | int | float
 """The API server writes text. Files written by hand may also hold numbers."""
@@ -105,7 +106,7 @@ class PodSpec(Part):
     scheduling_gates: list[Gate] | None = None
     scheduling_group: Present | None = None
     topology_spread_constraints: list[SpreadConstraint] | None = None
-    resource_claims: list[Present] | None = None
+    resource_claims: list[PodClaim] | None = None
     volumes: list[Volume] | None = None
 
 
@@ -153,6 +154,7 @@ class PodStatus(Part):
     init_container_statuses: list[ContainerStatus] | None = None
     allocated_resources: Amounts = None
     resources: ResourceRequirements | None = None
+    resource_claim_statuses: list[PodClaimStatus] | None = None
 
 
 class Pod(_Object):

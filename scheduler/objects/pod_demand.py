@@ -32,11 +32,13 @@ from scheduler.model.resources import (
     Amounts,
     InvalidQuantity,
     amounts,
+    combined,
     parse_quantity,
 )
 from scheduler.model.workload import Complaint
 from scheduler.objects import api, api_affinity
 from scheduler.objects.affinity import can_be_narrowed, pinned_to, terms, unpinned
+from scheduler.objects.device_claims import NO_DEVICES, Asked
 from scheduler.objects.parsing import shown
 from scheduler.objects.pod_affinity import neighbors_of
 from scheduler.objects.volumes import ClaimKey, ClaimNeeds, Volumes
@@ -230,16 +232,17 @@ DEFAULT: Final = "default-scheduler"
 """The scheduler of Kubernetes itself."""
 
 
-def wanted(pod: api.Pod, volumes: Volumes, pin: str = "") -> Wanted:
+def wanted(pod: api.Pod, volumes: Volumes, pin: str = "", asked: Asked = NO_DEVICES) -> Wanted:
     """The requirements of the pod.
 
     For a bound pod of the default scheduler only its resources matter, because Gangwright never moves it. For any other
     pod, its node requirements matter too, without Gangwright's pin: its owner's next pod will have the same.
     pin: the node in Gangwright's pin. Empty: there is no pin, and a node in the affinity is the owner's choice.
+    asked: what its device claims add.
     """
     claims = claims_of(pod)
     needed = [volumes.needs(claim) for claim in claims]
-    amounts, complaints = _room(pod, needed)
+    amounts, complaints = _room(pod, needed, asked.requests)
     ports = tuple(sorted(set(_ports(pod.spec))))
     near = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
     affinity = terms(near.required if near is not None else None)
@@ -251,7 +254,8 @@ def wanted(pod: api.Pod, volumes: Volumes, pin: str = "") -> Wanted:
         return Wanted(demand, pinned=pinned, complaints=complaints, neighbors=neighbors)
     if pod.spec.node_name and pin == pod.spec.node_name:
         affinity = unpinned(affinity, pin)
-    constraints = [affinity, *(any_of for own in needed for any_of in own.nodes)]
+    bound = [any_of for own in needed for any_of in own.nodes]
+    constraints = [affinity, *bound, *(() if pod.spec.node_name else asked.constraints)]
     demand = Demand(
         requests=amounts,
         selector=tuple(sorted((pod.spec.node_selector or {}).items())),
@@ -261,16 +265,18 @@ def wanted(pod: api.Pod, volumes: Volumes, pin: str = "") -> Wanted:
     )
     if pod.spec.node_name:
         return Wanted(demand, pinned=pinned, complaints=complaints, neighbors=neighbors)
-    gaps = [*_gaps(pod.spec, affinity), *_volume_gaps(pod.spec, claims, needed, volumes)]
+    gaps = [*_gaps(pod.spec, affinity), *_volume_gaps(pod.spec, claims, needed, volumes), *asked.gaps]
     return Wanted(demand, affinity, pinned, tuple(dict.fromkeys(gaps)), complaints, neighbors)
 
 
-def _room(pod: api.Pod, claims: Iterable[ClaimNeeds]) -> tuple[Amounts, tuple[Complaint, ...]]:
-    """What the pod and its volumes take from a node."""
+def _room(
+    pod: api.Pod, claims: Iterable[ClaimNeeds], devices: Amounts
+) -> tuple[Amounts, tuple[Complaint, ...]]:
+    """What the pod, its volumes and its device claims take from a node."""
     try:
         own = needs(pod)
         volumes = Counter(name for claim in claims for name in claim.takes)
-        return amounts({**dict(own), **volumes}) if volumes else own, ()
+        return combined(amounts({**dict(own), **volumes}) if volumes else own, devices), ()
     except InvalidQuantity as wrong:
         remedy = "use quantities such as 500m, 4Gi or 2"
         return ((PODS, 1),), (Complaint("spec.containers.resources", shown(str(wrong)), remedy),)
@@ -310,8 +316,6 @@ def claims_of(pod: api.Pod) -> list[ClaimKey]:
 
 def _gaps(spec: api.PodSpec, affinity: AnyOf) -> Iterator[str]:
     """Fields that limit the nodes and that the planner does not model."""
-    if spec.resource_claims:
-        yield "spec.resourceClaims"
     if any(t.operator not in {"", "Equal", "Exists"} for t in spec.tolerations or ()):
         yield "spec.tolerations: an operator other than Equal and Exists"
     if not can_be_narrowed(affinity):

@@ -1,13 +1,15 @@
 """A Pod of the API as a pod of the model.
 
-Never here: the pod's demand (`pod_demand`) or its gang (`gangs`). They are only combined here.
+Never here: the pod's demand (`pod_demand`, `device_claims`) or its gang (`gangs`). They are only combined here.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from scheduler.model.cluster import Level
 from scheduler.model.neighbors import labels_text
+from scheduler.model.resources import combined
 from scheduler.model.workload import (
     Complaint,
     Membership,
@@ -23,6 +25,7 @@ from scheduler.model.workload import (
     gang_of_one,
 )
 from scheduler.objects import api, labels, pod_annotations, times
+from scheduler.objects.device_claims import NO_DEVICES, Asked
 from scheduler.objects.gangs import Reading, ours, read
 from scheduler.objects.interner import Interner
 from scheduler.objects.parsing import PodMetadata, Unfit, moment, printable, shown, slips
@@ -32,14 +35,19 @@ from scheduler.objects.volumes import Volumes
 _PHASES: Final = {"": Phase.PENDING, **{phase.value: phase for phase in Phase}}
 
 
-def pod(found: api.Pod, volumes: Volumes, levels: tuple[Level, ...], interner: Interner) -> Pod:
-    """The pod. An invalid field becomes a complaint, and nothing raises."""
+def pod(
+    found: api.Pod, volumes: Volumes, levels: tuple[Level, ...], interner: Interner, asked: Asked = NO_DEVICES
+) -> Pod:
+    """The pod. An invalid field becomes a complaint, and nothing raises.
+
+    asked: what its device claims add to its demand.
+    """
     meta, spec, status = found.metadata, found.spec, found.status
     reading = _reading(meta, levels, interner)
     seat, plan, marked = _marks(meta.annotations or {}, interner)
     sheet = PodMetadata(None, meta.annotations)
     saved_at = sheet.annotation(labels.CHECKPOINTED_AT, moment, fatal=False)
-    want = wanted(found, volumes, seat.node if seat is not None and seat.pin else "")
+    want = wanted(found, volumes, seat.node if seat is not None and seat.pin else "", asked)
     gates = [gate.name for gate in spec.scheduling_gates or ()]
     complaints = (*want.complaints, *reading.complaints, *marked, *sheet.complaints)
     bound, waits = _condition(status, "PodScheduled", "True"), _condition(status, labels.SEATED, "False")
@@ -105,6 +113,22 @@ def pod(found: api.Pod, volumes: Volumes, levels: tuple[Level, ...], interner: I
         refused=refused,
         disrupted=_condition(status, labels.DISRUPTED, "True") is not None,
     )
+
+
+def place(found: api.Pod) -> str:
+    """Where the pod uses resources: its node, else its seat, else the node that it is nominated for. Empty: nowhere."""
+    said = (found.metadata.annotations or {}).get(labels.SEAT, "")
+    try:
+        seat = pod_annotations.read_seat(said).node if said else ""
+    except Unfit:
+        seat = ""
+    return found.spec.node_name or seat or found.status.nominated_node_name or ""
+
+
+def recounted(known: Pod, before: Asked, now: Asked, interner: Interner) -> Pod:
+    """A bound pod whose claims have other devices than before."""
+    requests = combined(combined(known.demand.requests, before.requests, -1), now.requests)
+    return replace(known, demand=interner.one(replace(known.demand, requests=requests)))
 
 
 _STARTING: Final = frozenset({"", "ContainerCreating", "PodInitializing"})

@@ -1,22 +1,30 @@
 """API objects as events of the model: the entry point of this package.
 
 Lives here: `Translator`, which turns seen and deleted objects into events. It stores only what one kind of object needs
-from another: the storage behind claims, which pods and nodes depend on it, and which owners are known by their kind alone.
-Never here: which pods are bound, held or waiting (`ledger`).
+from another: what is behind claims, which nodes depend on it, and which owners are known by their kind alone. An object of
+Dynamic Resource Allocation can concern many nodes and pods, so their events are created in `settle`, once for any number of
+objects.
+Never here: which pods are bound, held or waiting (`ledger`), or which of them depend on claims (`claiming_pods`).
 """
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Final
 
 from scheduler.model import events as ev
 from scheduler.model.cluster import DEFAULT_LEVELS, Level, Node
-from scheduler.model.workload import Complaint, GangKey, Owner, Phase, Pod, PodKey, Uid
-from scheduler.objects import api, groups, nodes, owners, pod_disruption_budgets, pods, quotas, storage_kinds
+from scheduler.model.resources import amounts, is_device
+from scheduler.model.workload import Complaint, GangKey, Owner, PodKey, Uid
+from scheduler.objects import api, groups, nodes, owners, pod_disruption_budgets, quotas, storage_kinds
+from scheduler.objects import device_api as devices
+from scheduler.objects.claiming_pods import ClaimingPods
 from scheduler.objects.interner import Interner
 from scheduler.objects.local_volumes import HOSTNAME
-from scheduler.objects.pod_demand import claims_of
-from scheduler.objects.volumes import ClaimKey, Touched, Volumes
+from scheduler.objects.volumes import ClaimKey, Touched
 from scheduler.objects.watched_resources import WatchedObject
+
+ROUNDS: Final = 4
+"""Rounds of `settle` at most. The first evaluates what is new, the second counts it in the demands of pods."""
 
 
 class Translator:
@@ -27,15 +35,17 @@ class Translator:
         """The invalid fields of each node, by its name."""
         self._levels = levels
         self._interner = interner or Interner()
-        self.volumes = Volumes()
+        self._pods = ClaimingPods(levels, self._interner)
+        self.volumes = self._pods.volumes
         """The storage behind claims."""
-        self._claiming: dict[ClaimKey, dict[Uid, tuple[api.Pod, Pod]]] = {}
-        """By claim, the pods that depend on it: as read, and as last reported."""
-        self._claims: dict[Uid, list[ClaimKey]] = {}
+        self.devices = self._pods.devices
+        """The device claims of pods."""
+        self._touched: set[str] = set()
+        self._concerned: set[Uid] = set()
         self._owned: dict[str, set[Uid]] = {}
         self._owners: dict[Uid, str] = {}
         self._nodes: dict[str, tuple[Node, Node]] = {}
-        """By name, each node without volumes, and as last reported."""
+        """By name, each node without volumes and devices, and as last reported."""
         self._hosts: dict[str, str] = {}
         """By value of the host label, the name of the node."""
 
@@ -60,6 +70,16 @@ class Translator:
                 return self._again(self.volumes.see_capacity(found))
             case storage_kinds.CSINode():
                 return self._again(self.volumes.see_limits(found))
+            case devices.ResourceSlice():
+                self.devices.slices.see_slice(found)
+            case devices.DeviceClass():
+                self.devices.slices.see_class(found)
+            case devices.DeviceTaintRule():
+                self.devices.slices.see_rule(found)
+            case devices.ResourceClaim():
+                self.devices.see_claim(found)
+            case devices.ResourceClaimTemplate():
+                self.devices.see_template(found)
             case api.Job():
                 return [ev.OwnerSeen(owners.job(found, self._levels))]
             case api.StatefulSet():
@@ -70,6 +90,7 @@ class Translator:
                 return [ev.BudgetSeen(pod_disruption_budgets.budget(found))]
             case _:
                 return [ev.GroupSeen(groups.group(found, self._levels))]
+        return []
 
     def gone(self, kind: type[WatchedObject], namespace: str, name: str, uid: str) -> list[ev.Event]:
         """The events for an object that no longer exists."""
@@ -87,27 +108,42 @@ class Translator:
             return [ev.QuotaGone(namespace, name)]
         if issubclass(kind, api.PodDisruptionBudget):
             return [ev.BudgetGone(namespace, name)]
-        return [ev.GroupGone(groups.format_of(kind), GangKey(namespace, name))]
+        if issubclass(kind, api.PodGroup):
+            return [ev.GroupGone(groups.format_of(kind), GangKey(namespace, name))]
+        self._device_object_gone(kind, ClaimKey(namespace, name))
+        return []
+
+    def settle(self) -> Iterator[ev.Event]:
+        """The events that follow from objects of Dynamic Resource Allocation since the last call.
+
+        If it raises, the next call continues behind the pod or the node that made it raise.
+        """
+        for _ in range(ROUNDS):
+            names, uids = self.devices.settle()
+            self._touched |= names
+            self._concerned |= uids
+            if not self._touched and not self._concerned:
+                break
+            for uid in sorted(self._concerned):
+                self._concerned.discard(uid)
+                yield from self._pods.renewed(uid)
+            for name in sorted(self._touched):
+                self._touched.discard(name)
+                yield from self._node_again(name)
 
     # Pods
 
     def _pod(self, found: api.Pod) -> list[ev.Event]:
-        uid, claims = Uid(found.metadata.uid), claims_of(found)
-        if self._is_final(found):
-            claims = []
-        changed = self._use(uid, claims)
-        pod = pods.pod(found, self.volumes, self._levels, self._interner)
-        for claim in claims:
-            self._claiming[claim][uid] = (found, pod)
+        pod, changed = self._pods.see(found)
         told: list[ev.Event] = []
         if pod.owner is not None and pod.uid not in self._owners:
             told += self._meet(pod.owner, pod.uid)
-        return [*told, ev.PodSeen(pod), *self._again(Touched(changed))]
+        return [*told, ev.PodSeen(pod), *self._pods.again(changed)]
 
     def _pod_gone(self, uid: Uid, key: PodKey) -> list[ev.Event]:
-        changed = self._use(uid, [])
+        changed = self._pods.lose(uid)
         owner = self._owners.pop(uid, None)
-        told: list[ev.Event] = [ev.PodGone(uid, key), *self._again(Touched(changed))]
+        told: list[ev.Event] = [ev.PodGone(uid, key), *self._pods.again(changed)]
         if owner is not None:
             self._owned[owner].discard(uid)
             if not self._owned[owner]:
@@ -125,45 +161,13 @@ class Translator:
         self._owned.setdefault(owner.uid, set()).add(uid)
         return [ev.OwnerSeen(traits)] if fresh else []
 
-    # Storage
-
-    def _is_final(self, found: api.Pod) -> bool:
-        """Storage no longer changes what the pod requires: it ended, or it has a node and all of its volumes."""
-        ended = found.status.phase in {Phase.SUCCEEDED, Phase.FAILED}
-        return ended or (bool(found.spec.node_name) and all(map(self.volumes.is_settled, claims_of(found))))
-
-    def _use(self, uid: Uid, claims: list[ClaimKey]) -> list[ClaimKey]:
-        """The pod depends on these claims alone. Returns the claims that several pods share now, or no longer."""
-        before = self._claims.pop(uid, [])
-        if claims:
-            self._claims[uid] = claims
-        changed = []
-        for claim in dict.fromkeys((*before, *claims)):
-            users = self._claiming.setdefault(claim, {})
-            if claim not in claims:
-                users.pop(uid, None)
-            shared = len(users.keys() | {uid} if claim in claims else users) > 1
-            if self.volumes.share(claim, shared=shared):
-                changed.append(claim)
-            if not users and claim not in claims:
-                del self._claiming[claim]
-        return changed
+    # Storage and devices
 
     def _again(self, touched: Touched) -> list[ev.Event]:
         """Translate the pods and nodes again that depend on these objects. Equal results are no events."""
-        found = {uid: user for claim in touched.claims for uid, user in self._claiming.get(claim, {}).items()}
-        told = [event for uid, (pod, before) in found.items() for event in self._pod_again(uid, pod, before)]
+        told: list[ev.Event] = list(self._pods.again(touched.claims))
         names = {*touched.nodes, *(self._hosts.get(host, "") for host in touched.hosts)}
         return [*told, *(event for name in sorted(names) for event in self._node_again(name))]
-
-    def _pod_again(self, uid: Uid, found: api.Pod, before: Pod) -> Iterator[ev.Event]:
-        pod = pods.pod(found, self.volumes, self._levels, self._interner)
-        if self._is_final(found):
-            self._use(uid, [])
-        for claim in self._claims.get(uid, ()):
-            self._claiming[claim][uid] = (found, pod)
-        if pod != before:
-            yield ev.PodSeen(pod)
 
     def _storage_gone(self, kind: type[WatchedObject], namespace: str, name: str) -> Touched:
         if issubclass(kind, storage_kinds.PersistentVolume):
@@ -178,6 +182,18 @@ class Translator:
             return self.volumes.lose_capacity(namespace, name)
         return self.volumes.lose_limits(name)
 
+    def _device_object_gone(self, kind: type[devices.DeviceObject], key: ClaimKey) -> None:
+        if issubclass(kind, devices.ResourceSlice):
+            self.devices.slices.lose_slice(key.name)
+        elif issubclass(kind, devices.DeviceClass):
+            self.devices.slices.lose_class(key.name)
+        elif issubclass(kind, devices.DeviceTaintRule):
+            self.devices.slices.lose_rule(key.name)
+        elif issubclass(kind, devices.ResourceClaim):
+            self.devices.lose_claim(key)
+        else:
+            self.devices.lose_template(key)
+
     # Nodes
 
     def _node(self, found: api.Node) -> list[ev.Event]:
@@ -189,7 +205,8 @@ class Translator:
         self._forget_host(node.name)
         if host := node.labels.get(HOSTNAME):
             self._hosts[host] = node.name
-        reported = self._with_volumes(node)
+        self.devices.slices.see_node(node.name, (name for name, _ in node.capacity if is_device(name)))
+        reported = self._with_claimed(node)
         self._nodes[node.name] = (node, reported)
         return [ev.NodeSeen(reported)]
 
@@ -197,21 +214,26 @@ class Translator:
         self.node_complaints.pop(name, None)
         self._forget_host(name)
         self._nodes.pop(name, None)
+        self.devices.slices.see_node(name, ())
         return [ev.NodeGone(name)]
 
     def _node_again(self, name: str) -> Iterator[ev.Event]:
         node, before = self._nodes.get(name, (None, None))
-        if node is not None and (reported := self._with_volumes(node)) != before:
+        if node is not None and (reported := self._with_claimed(node)) != before:
             self._nodes[name] = (node, reported)
             yield ev.NodeSeen(reported)
 
-    def _with_volumes(self, node: Node) -> Node:
-        """The node with its volumes as resources."""
+    def _with_claimed(self, node: Node) -> Node:
+        """The node with its volumes and devices as resources. A node without any of them stays the same object."""
+        devices = amounts(self.devices.slices.capacity(node.name))
         volumes = self.volumes.columns(node.name, node.labels.get(HOSTNAME, ""))
-        if not volumes:
+        held = self.devices.held(node.name)
+        if not devices and not volumes and not held:
             return node
-        capacity = tuple(sorted((dict(node.capacity) | volumes).items()))
-        return replace(node, capacity=self._interner.one(capacity))
+        # The node's own amounts of devices come from device plugins. A limit of zero volumes is kept: without it, there
+        # is no limit.
+        capacity = tuple(sorted((dict(devices) | dict(node.capacity) | volumes).items()))
+        return replace(node, capacity=self._interner.one(capacity), held=held)
 
     def _forget_host(self, name: str) -> None:
         node, _ = self._nodes.get(name, (None, None))

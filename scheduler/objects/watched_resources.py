@@ -7,9 +7,9 @@ with the RBAC role.
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from scheduler.objects import api, storage_kinds
+from scheduler.objects import api, device_api, storage_kinds
 
-WatchedObject: TypeAlias = api.ApiObject | storage_kinds.StorageObject
+WatchedObject: TypeAlias = api.ApiObject | storage_kinds.StorageObject | device_api.DeviceObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Resource:
     path: str
     type: type[WatchedObject]
     optional: bool = False
-    """The API server may not serve it, for example without the custom resource definition. Then it counts as empty."""
+    """The API server may not serve it: it belongs to a custom resource definition, or is new. Then it counts as empty."""
     dispensable: bool = False
     """Reading it may be forbidden. Then it counts as empty, so that a role of an earlier version still works."""
     decides: bool = False
@@ -49,6 +49,16 @@ RESOURCES: Final = (
     Resource("/apis/scheduling.volcano.sh/v1beta1/podgroups", api.VolcanoPodGroup, optional=True),
     Resource("/apis/scheduling.sigs.k8s.io/v1alpha1/podgroups", api.KoordinatorPodGroup, optional=True),
     Resource("/apis/scheduling.run.ai/v2alpha2/podgroups", api.KaiPodGroup, optional=True),
+    *(
+        Resource(f"/apis/resource.k8s.io/v1/{plural}", kind, optional=True, dispensable=True)
+        for plural, kind in (
+            ("deviceclasses", device_api.DeviceClass),
+            ("devicetaintrules", device_api.DeviceTaintRule),
+            ("resourceslices", device_api.ResourceSlice),
+            ("resourceclaimtemplates", device_api.ResourceClaimTemplate),
+            ("resourceclaims", device_api.ResourceClaim),
+        )
+    ),
     Resource("/api/v1/pods", api.Pod, decides=True),
 )
 """Pods come last, so that the objects that they refer to are known first."""

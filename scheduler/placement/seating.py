@@ -13,7 +13,7 @@ import numpy as np
 from scheduler.model.cluster import Mask, Snapshot
 from scheduler.model.decision import Shortfall
 from scheduler.model.demand import Demand
-from scheduler.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, is_device, is_shown, written
+from scheduler.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, described, is_device, is_shown
 from scheduler.model.workload import Gang, Strategy
 from scheduler.placement.cosine import align
 from scheduler.placement.distribution import Counts, fill, share
@@ -109,7 +109,7 @@ def describe(demand: Demand) -> str:
     wanted = {name: amount for name, amount in demand.requests if is_shown(name)}
     extended = sorted(name for name in wanted if name not in {*_ORDER, PODS})
     names = [*extended, *(name for name in _ORDER if name in wanted)]
-    return ", ".join(f"{written(name, wanted[name])} {name}" for name in names) or "pod"
+    return ", ".join(described(name, wanted[name]) for name in names) or "pod"
 
 
 def unknown(snapshot: Snapshot, demand: Demand) -> dict[str, Mask]:

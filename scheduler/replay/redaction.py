@@ -33,7 +33,7 @@ from scheduler.replay.snapshot import Document
 
 KEPT: Final[Mapping[type, frozenset[str]]] = {
     Document: frozenset({"kind", "gangwright"}),
-    Node: frozenset({"capacity"}),
+    Node: frozenset({"capacity", "held"}),
     Taint: frozenset({"key"}),
     Toleration: frozenset({"key", "effect"}),
     HostPort: frozenset({"protocol"}),

@@ -70,8 +70,8 @@ _DOCUMENT: Final = msgspec.json.Decoder(Document)
 
 
 def document(events: Iterable[ev.Event], policy: Policy, now: float, gangwright: str) -> Document:
-    """The document with the facts of these events. The last event about a pod applies. Only labels that disruption
-    budgets or other pods' rules read are kept.
+    """The document with the facts of these events. The last event about a pod or a node applies. Only labels that
+    disruption budgets or other pods' rules read are kept.
     """
     told = list(events)
     budgets = tuple(event.budget for event in told if isinstance(event, ev.BudgetSeen))
@@ -81,11 +81,12 @@ def document(events: Iterable[ev.Event], policy: Policy, now: float, gangwright:
     named |= {key for selector in selectors for key in selector.keys}
     of_namespaces = {own.key for selector in selectors for own in selector.namespace_labels or ()}
     namespaces = {event.name: event.labels for event in told if isinstance(event, ev.NamespaceSeen)}
+    nodes = {event.node.name: event.node for event in told if isinstance(event, ev.NodeSeen)}
     return Document(
         gangwright=gangwright,
         taken=now,
         policy=policy,
-        nodes=tuple(event.node for event in told if isinstance(event, ev.NodeSeen)),
+        nodes=tuple(nodes.values()),
         groups=tuple(event.group for event in told if isinstance(event, ev.GroupSeen)),
         owners=tuple(event.traits for event in told if isinstance(event, ev.OwnerSeen)),
         quotas=tuple(event.quota for event in told if isinstance(event, ev.QuotaSeen)),

@@ -43,6 +43,8 @@ class Informers:
         self.synced = False
         self.volumes = self._translator.volumes
         """The volumes that claims are bound to, kept current."""
+        self.devices = self._translator.devices
+        """The device claims of pods, kept current."""
 
     def missing(self) -> list[str]:
         """Collections whose list has not been read yet."""
@@ -66,6 +68,7 @@ class Informers:
     def _sink(self, row: Resource) -> ch.Sink[Any]:
         def sink(batch: Sequence[ch.Change[Any]]) -> None:
             events = [event for change in batch for event in self._understood(row, change)]
+            self._settle(row, events)
             if events:
                 self._observe(events)
             if not self._missing and not self.synced:
@@ -94,6 +97,14 @@ class Informers:
             key = None if isinstance(change, ch.Synced) else change.key
             self._leave_out(row, key, f"{type(error).__name__}: {error}", trace=True)
         return ()
+
+    def _settle(self, row: Resource, events: list[Event]) -> None:
+        """Add the events that follow from the whole batch."""
+        try:
+            for event in self._translator.settle():
+                events.append(event)  # noqa: PERF402 - those before an error count
+        except Exception as error:  # noqa: BLE001 - one bad object must not affect the others
+            self._leave_out(row, None, f"{type(error).__name__}: {error}", trace=True)
 
     def _tell_of(self, row: Resource, key: ch.Key, before: tuple[Complaint, ...] | None) -> None:
         """Log the parts of a node that cannot be read and count as zero: once, however often the node changes."""

@@ -100,6 +100,7 @@ async def run(
             lambda: parts.gauges.fragments,
             operator,
             parts.intake.volumes,
+            parts.intake.devices,
         )
         if settings.aggregation.serve:
             tasks.append(

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from scheduler.clock import steady
 from scheduler.engine import Engine
 from scheduler.kube.client import Client
+from scheduler.objects.device_claims import DeviceClaims
 from scheduler.objects.volumes import Volumes
 from scheduler.serving.server import serve, url
 from scheduler.settings import StatusServer
@@ -24,7 +25,7 @@ class StatusService:
     """Answers users, on its own port and as an aggregated API.
 
     fragmentation: by resource, as last measured. operator: carries out actions of users; None: no actions. volumes: the
-    volumes that claims are bound to.
+    volumes that claims are bound to. devices: the device claims of pods.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class StatusService:
         fragmentation: Callable[[], Mapping[str, float]],
         operator: OperatorService | None = None,
         volumes: Volumes | None = None,
+        devices: DeviceClaims | None = None,
     ) -> None:
         self._settings = settings
         self.metrics = metrics
@@ -55,6 +57,7 @@ class StatusService:
             operator=operator,
             fragmentation=fragmentation,
             volumes=volumes,
+            devices=devices,
         )
 
     @asynccontextmanager

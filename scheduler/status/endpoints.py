@@ -14,6 +14,7 @@ from scheduler.ledger import share_amounts
 from scheduler.ledger.gang import GangRecord
 from scheduler.model.decision import TEXT, Reason
 from scheduler.model.workload import GangKey
+from scheduler.objects.device_claims import DeviceClaims
 from scheduler.objects.volumes import Volumes
 from scheduler.status import (
     accounting,
@@ -82,7 +83,7 @@ class Endpoints:
     """One method per route. operator: None if the service offers none; then there are no actions and no dry runs.
 
     clock: the ledger's clock. fragmentation: by resource, as last measured. volumes: the volumes that claims of pods in
-    dry runs are bound to; None: no claim is known.
+    dry runs are bound to; None: no claim is known. devices: likewise, their device claims.
     """
 
     def __init__(
@@ -95,6 +96,7 @@ class Endpoints:
         operator: OperatorService | None = None,
         fragmentation: Callable[[], Mapping[str, float]] = dict,
         volumes: Volumes | None = None,
+        devices: DeviceClaims | None = None,
     ) -> None:
         self._engine = engine
         self._reviews = reviews
@@ -103,6 +105,7 @@ class Endpoints:
         self._operator = operator
         self._fragmentation = fragmentation
         self._volumes = volumes or Volumes()
+        self._devices = devices or DeviceClaims()
         self._turn = asyncio.Lock()
         self._trying = Trying(clock)
         self._survey: node_views.Survey | None = None
@@ -189,7 +192,8 @@ class Endpoints:
 
         async def work() -> tuple[Trial, Mapping[str, str]]:
             policy, now = self._engine.policy, self._clock()
-            pods = await self._leisurely(trials.pods(asked, policy.levels, self._volumes, now))
+            steps = trials.pods(asked, policy.levels, self._volumes, self._devices, now)
+            pods = await self._leisurely(steps)
             return await operator.simulate(pods), {pod.uid: pod.key.name for pod in pods}
 
         try:

@@ -20,6 +20,7 @@ from scheduler.errors import shortened
 from scheduler.model.cluster import Level
 from scheduler.model.workload import Pod, Uid, gang_of_one
 from scheduler.objects import api
+from scheduler.objects.device_claims import DeviceClaims
 from scheduler.objects.interner import Interner
 from scheduler.objects.pods import pod as read
 from scheduler.objects.volumes import Volumes
@@ -64,8 +65,10 @@ def bounded(asked: TrialRequest) -> int:
     return total
 
 
-def pods(asked: TrialRequest, levels: tuple[Level, ...], volumes: Volumes, now: float) -> Steps[list[Pod]]:
-    """The pods, each with Gangwright's gate and a unique name. volumes: the volumes that their claims are bound to.
+def pods(
+    asked: TrialRequest, levels: tuple[Level, ...], volumes: Volumes, devices: DeviceClaims, now: float
+) -> Steps[list[Pod]]:
+    """The pods, each with Gangwright's gate and a unique name. volumes, devices: what their claims have.
 
     Raises Problem for an invalid Pod, and Unfit for pods that Gangwright would reject.
     """
@@ -73,7 +76,8 @@ def pods(asked: TrialRequest, levels: tuple[Level, ...], volumes: Volumes, now: 
     made: list[Pod] = []
     for index, each in enumerate(asked.pods):
         place = f"pods[{index}].pod"
-        first = read(_decoded(each.pod, place, asked.namespace), volumes, levels, interner)
+        found = _decoded(each.pod, place, asked.namespace)
+        first = read(found, volumes, levels, interner, devices.asked(found))
         complaint = next((complaint for complaint in first.complaints if complaint.fatal), None)
         if complaint is not None:
             raise Unfit(f"{place}: {shortened(str(complaint))}")

@@ -31,7 +31,7 @@ PURE = {
     "placement": {"numpy"},
     "ledger": {"numpy"},
     "engine": {"numpy"},
-    "objects": {"msgspec"},
+    "objects": {"msgspec", "celpy"},
     "replay": {"msgspec", "numpy"},
 }
 """Pure room → the libraries it may use besides."""

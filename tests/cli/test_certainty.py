@@ -20,7 +20,10 @@ def claims(name):
 # ── what the planner does not model ─────────────────────────────────────────────────────────────────────
 
 UNMODELLED = {
-    "resource claims": ({"resourceClaims": [{"name": "gpu"}]}, "spec.resourceClaims"),
+    "device claims": (
+        {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "new"}]},
+        "spec.resourceClaims: a claim template does not exist yet",
+    ),
     "a claim that is not there": (claims("new"), "spec.volumes: a claim does not exist yet"),
     "a claim that is not bound": (claims("unbound"), "spec.volumes: a claim is not bound yet"),
     "a disk": (

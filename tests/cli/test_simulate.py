@@ -179,6 +179,46 @@ async def test_a_group_beside_its_pods(cluster, write):
     assert [(own["gang"], own["starts"]) for own in said.json] == [("grouped", True)]
 
 
+def with_devices(cluster) -> None:
+    """Two devices on each of two nodes, and one class for them."""
+    for node in ("r0-n0", "r1-n0"):
+        pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+        own = {
+            "driver": "gpu.example.com",
+            "pool": pool,
+            "nodeName": node,
+            "devices": [{"name": "a"}, {"name": "b"}],
+        }
+        cluster.put(f"slice-{node}", "/apis/resource.k8s.io/v1/resourceslices", "", spec=own)
+    cluster.put("gpu", "/apis/resource.k8s.io/v1/deviceclasses", "", spec={})
+
+
+@pytest.mark.parametrize(("size", "starts"), [(4, True), (5, False)])
+async def test_a_claim_template_beside_its_pods(cluster, write, size, starts):
+    """The template among the manifests says how many devices each pod needs, even one with a selector of its own."""
+    with_devices(cluster)
+    asked = {
+        "deviceClassName": "gpu",
+        "selectors": [{"cel": {"expression": "device.driver == 'gpu.example.com'"}}],
+    }
+    template = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": "one"},
+        "spec": {"spec": {"devices": {"requests": [{"name": "r", "exactly": asked}]}}},
+    }
+    job = a_job(
+        size=size, gpus=0, spec={"resourceClaims": [{"name": "d", "resourceClaimTemplateName": "one"}]}
+    )
+
+    said = await cluster.say_offline("simulate", "-f", write(template, job), "-n", "team", "-o", "json")
+
+    (own,) = said.json
+    assert own["starts"] is starts
+    assert sorted(own["seats"].values()) == (["r0-n0", "r0-n0", "r1-n0", "r1-n0"] if starts else [])
+    assert starts or "of device class gpu with selectors" in own["message"]
+
+
 SNAG = {
     "another scheduler": (a_job(spec={"schedulerName": "default-scheduler"}), "must be gangwright"),
     "too few pods": (a_job(size=2, quorum=3), "requires 3 members, but these manifests create 2"),

@@ -1,5 +1,7 @@
 """The columns of the cluster: a pod uses room once, wherever it is, and no order of events changes the sum."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -186,3 +188,22 @@ def test_nothing_is_kept_of_what_is_gone() -> None:
     assert len(table._vectors) <= VECTORS_KEPT
     assert table._ports == {}
     assert list(table.places()) == []
+
+
+def test_devices_in_use_that_no_pod_counts() -> None:
+    """They use the node like a pod; what changes with them is not what nodes are, so no column is computed again."""
+    table = a_table()
+    version, columns = table.version, table._now()
+    assert table.seen(replace(NODES[0], held=((GPU, 3),)))
+    assert not table.seen(replace(NODES[0], held=((GPU, 3),)))
+    assert (free_of(table, "n0"), table.version) == (1, version)
+    assert table._now() is columns
+    assert table.is_overdrawn("n0", a_demand(gpu=1)) is False
+    table.put(Uid("a"), "n0", a_demand(gpu=2))
+    assert table.is_overdrawn("n0", a_demand(gpu=1))
+    table.seen(NODES[0])
+    assert free_of(table, "n0") == 2
+    table.seen(replace(NODES[1], held=((GPU, 1),)))
+    table.gone("n1")
+    table.seen(NODES[1])
+    assert free_of(table, "n1") == 4

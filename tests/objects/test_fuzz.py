@@ -140,7 +140,7 @@ def test_whatever_decodes_is_translated(kind: type, data: st.DataObject) -> None
     """Any object that the decoder lets through becomes events; amounts stay within what the planner can hold."""
     found = data.draw(_strategy(kind))
     translator = Translator()
-    for event in translator.seen(found):
+    for event in [*translator.seen(found), *translator.settle()]:
         if hasattr(event, "pod"):
             assert all(0 < amount <= EXACT for _, amount in event.pod.demand.requests)
             assert hash(event.pod.demand) is not None
@@ -150,6 +150,7 @@ def test_whatever_decodes_is_translated(kind: type, data: st.DataObject) -> None
             assert all(0 < amount <= EXACT for _, amount in event.node.capacity)
     meta = found.metadata
     translator.gone(kind, meta.namespace, meta.name, meta.uid)
+    translator.settle()
 
 
 def test_an_object_nested_without_end_is_refused_by_the_decoder() -> None:

@@ -91,7 +91,6 @@ initContainers:
 
 
 GAPS = {
-    "spec.resourceClaims": "resourceClaims: [{name: gpu}]",
     "spec.tolerations: an operator other than Equal and Exists": "tolerations: [{key: a, operator: Lt, value: '5'}]",
     "spec.volumes: a claim does not exist yet": CLAIMING,
     "spec.volumes: a disk is named directly": "volumes: [{name: d, gcePersistentDisk: {pdName: x}}]",

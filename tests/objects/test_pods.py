@@ -346,8 +346,8 @@ QUOTED = "0/4 nodes are available: 4 node(s) didn't match pod anti-affinity rule
 @pytest.mark.parametrize(
     ("spec", "said", "quoted"),
     [
-        ("{resourceClaims: [{name: gpu}]}", SAID, QUOTED),
-        ("{resourceClaims: [{name: gpu}]}", "a\n b" + 300 * "c", "a b" + 196 * "c" + "…"),
+        ("{volumes: [{name: d, rbd: {image: x}}]}", SAID, QUOTED),
+        ("{volumes: [{name: d, rbd: {image: x}}]}", "a\n b" + 300 * "c", "a b" + 196 * "c" + "…"),
         ("{}", SAID, ""),
     ],
 )

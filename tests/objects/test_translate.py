@@ -1,5 +1,7 @@
 """The door: objects in, events out."""
 
+from typing import get_args
+
 from scheduler.model.events import (
     BudgetGone,
     BudgetSeen,
@@ -16,7 +18,7 @@ from scheduler.model.events import (
     QuotaSeen,
 )
 from scheduler.model.workload import GangKey, OwnerTraits, PodKey, Uid
-from scheduler.objects import api, storage_kinds
+from scheduler.objects import api, device_api, storage_kinds
 from scheduler.objects.translate import Translator
 from scheduler.objects.watched_resources import RESOURCES
 from tests.objects.reading import struct
@@ -50,12 +52,8 @@ EVENTS = {
     api.KoordinatorPodGroup: (GroupSeen, GroupGone("koordinator", GangKey("team", "o"))),
     api.KaiPodGroup: (GroupSeen, GroupGone("kai", GangKey("team", "o"))),
     api.Namespace: (NamespaceSeen, NamespaceSeen("o", None)),
-    storage_kinds.StorageClass: (None, None),
-    storage_kinds.CSIDriver: (None, None),
-    storage_kinds.CSIStorageCapacity: (None, None),
-    storage_kinds.CSINode: (None, None),
-    storage_kinds.PersistentVolume: (None, None),
-    storage_kinds.PersistentVolumeClaim: (None, None),
+    **dict.fromkeys(get_args(storage_kinds.StorageObject), (None, None)),
+    **dict.fromkeys(get_args(device_api.DeviceObject), (None, None)),
 }
 
 
@@ -167,8 +165,9 @@ def test_a_placed_pod_attaches_its_volumes_whichever_object_comes_last() -> None
     volume = "{metadata: {name: pv}, spec: {csi: {driver: csi.example}}}"
     (seen,) = translator.seen(struct(storage_kinds.PersistentVolume, volume))
     assert dict(seen.pod.demand.requests)["attachable-volumes-csi-csi.example"] == 1
-    assert translator._claiming == {}
-    assert translator._claims == {}
+    assert translator._pods._claiming == {}
+    assert translator._pods._claims == {}
+    assert translator._pods._kept == {}
 
 
 def test_the_second_pod_of_an_unbound_claim_makes_both_uncertain() -> None:

@@ -12,6 +12,7 @@ from scheduler.objects import api, pods
 from scheduler.objects.watched_resources import RESOURCES
 from scheduler.service.informers import Informers
 from scheduler.telemetry import log
+from tests.objects import devices
 
 
 class Desk:
@@ -143,3 +144,25 @@ def test_a_quantity_of_a_node_that_cannot_be_read_is_told(desk, lines):
     assert desk.unreadable == ["nodes", "nodes"]
     assert [(line["event"], line["object"]) for line in lines()] == [("node read in part", "n1")] * 2
     assert lines()[0]["message"].startswith("status.allocatable.cpu: ")
+
+
+def test_a_fault_in_what_follows_from_a_batch_stops_nothing_else(desk, monkeypatch):
+    """A node whose devices cannot be counted: its own events are missing, the others come, now or with the next batch."""
+    translator = desk.intake._translator
+    counted = translator.devices.slices.capacity
+
+    def fails(node):
+        if node == "n1":
+            raise ZeroDivisionError("by a stranger")
+        return counted(node)
+
+    names = ("n0", "n1", "n2")
+    desk.sinks["nodes"]([ch.Seen(ch.Key("", n), n, devices.node_of(n)) for n in names])
+    monkeypatch.setattr(translator.devices.slices, "capacity", fails)
+    sink = desk.sinks["resourceslices.resource.k8s.io"]
+    desk.sinks["deviceclasses.resource.k8s.io"]([ch.Seen(ch.Key("", "gpu"), "u", devices.class_of())])
+    sink([ch.Seen(ch.Key("", n), n, devices.slice_of(n, [devices.device("a")])) for n in names])
+    sink([])
+    told = {event.node.name for event in desk.events if dict(event.node.capacity).get(devices.PLAIN)}
+    assert told == {"n0", "n2"}
+    assert desk.unreadable == ["resourceslices.resource.k8s.io"]

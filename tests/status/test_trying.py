@@ -10,6 +10,7 @@ import pytest
 from scheduler.engine import dry_run
 from scheduler.model.decision import Reason
 from scheduler.model.policy import Policy
+from scheduler.objects.device_claims import DeviceClaims
 from scheduler.objects.volumes import Volumes
 from scheduler.service.operator_actions import OperatorActions
 from scheduler.serving.rate_limit import Buckets
@@ -20,6 +21,7 @@ from scheduler.status.trials import Trying
 from tests.engine.support.cast import a_gang_of_pods
 from tests.engine.support.situations import thought_of
 from tests.engine.support.stage import a_world
+from tests.objects.devices import PLAIN, Desk, class_of, device, request, slice_of, template_of
 from tests.status.support.reviewing import ADMIN, JANE
 
 LARGEST = {"pods": [{"pod": {"spec": {"containers": [{"name": "c"}]}}, "count": trials.MOST}]}
@@ -262,11 +264,35 @@ def test_pods_and_rows_are_made_a_few_at_a_time():
     world.settle(1.0)
     record = world.record("big")
 
-    made, pods = steps_of(trials.pods(asked, Policy().levels, Volumes(), 0.0))
+    made, pods = steps_of(trials.pods(asked, Policy().levels, Volumes(), DeviceClaims(), 0.0))
     shown, rows = steps_of(members.rows(record))
 
     assert (made, len({pod.uid for pod in pods})) == (trials.MOST // trials.STRIDE, trials.MOST)
     assert (shown, [row.name for row in rows]) == (3, [own.pod.key.name for own in members.ordered(record)])
+
+
+def test_device_claims_of_a_dry_run_are_known():
+    """A template of the cluster says what its pods request; a request that nothing has evaluated yet is named."""
+    desk = Desk()
+    desk.see(class_of(), slice_of("n1", [device("a")]), template_of("one", request()))
+    desk.see(template_of("fresh", request("gpu", 1, "true")))
+    claim = {"name": "d", "resourceClaimTemplateName": "one"}
+
+    def read(template):
+        spec = {
+            "schedulerName": "gangwright",
+            "resourceClaims": [{**claim, "resourceClaimTemplateName": template}],
+        }
+        asked = msgspec.convert({"namespace": "team", "pods": [{"pod": {"spec": spec}}]}, TrialRequest)
+        _, (pod,) = steps_of(trials.pods(asked, Policy().levels, Volumes(), desk.translator.devices, 0.0))
+        return pod
+
+    assert dict(read("one").demand.requests)[PLAIN] == 1
+    assert read("one").unmodeled == ()
+    assert read("fresh").unmodeled == (
+        "spec.resourceClaims: a request that no pod of the cluster has made yet",
+    )
+    assert list(desk.translator.settle()) == []
 
 
 async def test_the_loop_turns_while_pods_are_read(acting, operator, monkeypatch):

@@ -35,6 +35,8 @@ class Accountant:
     def __init__(self) -> None:
         self.overdrawn: list[str] = []
         """One sentence for every moment at which a node was given more than it has."""
+        self.elsewhere: set[str] = set()
+        """Resources that device classes back: the status of a node does not have them."""
         self._nodes: dict[str, Room] = {}
         self._pods: dict[str, tuple[str, Room]] = {}
 
@@ -69,7 +71,7 @@ class Accountant:
         self.overdrawn += [
             f"{node} has {have.get(resource, 0)} {resource} and gives {amount} since {newcomer} came"
             for resource, amount in self.used(node).items()
-            if amount > have.get(resource, Decimal(0))
+            if amount > have.get(resource, Decimal(0)) and resource not in self.elsewhere
         ]
 
 
