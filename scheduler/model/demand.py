@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from scheduler.model.resources import Amounts, is_device
+from scheduler.model.resources import Amounts, is_device, of_class
 
 
 class Operator(StrEnum):
@@ -154,6 +154,13 @@ def blocked_nodes(blocked: Mapping[str, int]) -> str:
     if NO_NODES in blocked:
         return "Gangwright sees no nodes in the cluster"
     return ", ".join(
-        f"no node has {kind}" if is_device(kind) else f"{count} node(s) {_EXCLUDED_BY.get(kind, kind)}"
+        f"no node has {_missing(kind)}"
+        if is_device(kind)
+        else f"{count} node(s) {_EXCLUDED_BY.get(kind, kind)}"
         for kind, count in sorted(blocked.items())
     )
+
+
+def _missing(resource: str) -> str:
+    of = of_class(resource)
+    return f"a device {of}" if of else resource

@@ -126,11 +126,15 @@ def described(resource: str, value: float) -> str:
         return f"all devices of device class {resource.removeprefix(ALL_DEVICES).partition('~')[0]}"
     if resource.startswith(EQUAL_DEVICES):
         return f"devices with one {resource.removeprefix(EQUAL_DEVICES).partition('~')[0]}"
+    return f"{written(resource, value)} {of_class(resource) or resource}"
+
+
+def of_class(resource: str) -> str:
+    """The device class of the resource as text: `of device class gpu`. Empty: it stands for none."""
     name, _, hashed = resource.partition("~")
     if not name.startswith(DEVICE_CLASS):
-        return f"{written(resource, value)} {resource}"
-    kind = name.removeprefix(DEVICE_CLASS)
-    return f"{written(resource, value)} of device class {kind}{' with selectors' if hashed else ''}"
+        return ""
+    return f"of device class {name.removeprefix(DEVICE_CLASS)}{' with selectors' if hashed else ''}"
 
 
 def is_device(resource: str) -> bool:
@@ -161,7 +165,7 @@ def is_part_of_device(resource: str) -> bool:
     HAMi's `nvidia.com/gpumem` and `nvidia.com/gpucores`, `volcano.sh/vgpu-number`, `koordinator.sh/gpu-core`,
     `aliyun.com/gpu-mem`. If nodes have it, it is a resource like any other.
     """
-    return _PART.match(resource) is not None
+    return _PART.match(resource) is not None and not resource.startswith(DEVICE_CLASS)
 
 
 def is_bytes(resource: str) -> bool:

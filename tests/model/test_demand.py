@@ -21,6 +21,8 @@ def test_a_resource_that_no_node_has_is_named() -> None:
     assert blocked_nodes({"taint": 1, "nvidia.com/gpumem": 4}) == (
         "no node has nvidia.com/gpumem, 1 node(s) had untolerated taints"
     )
+    devices = "deviceclass.resource.kubernetes.io/gpu~1f3a"
+    assert blocked_nodes({devices: 4}) == "no node has a device of device class gpu with selectors"
 
 
 @pytest.mark.parametrize(
@@ -33,6 +35,7 @@ def test_a_resource_that_no_node_has_is_named() -> None:
         ("volcano.sh/vgpu-number", True),
         ("koordinator.sh/gpu-memory-ratio", True),
         ("aliyun.com/gpu-mem", True),
+        ("deviceclass.resource.kubernetes.io/gpu-mem", False),
         ("nvidia.com/gpu", False),
         ("nvidia.com/gpu.shared", False),
         ("nvidia.com/mig-1g.5gb", False),
