@@ -39,11 +39,12 @@ def read_labels(text: str) -> dict[str, str]:
     return {key: value for key, _, value in (own.partition("=") for own in text.split(",") if own)}
 
 
-def user_of(kind: str, claim: str) -> str:
-    """The key of a label that pods have because they use this claim of this kind. The colon keeps it from users' labels,
-    and the hash keeps the claim's name out of snapshots without names.
+def user_of(kind: str, claim: tuple[str, str]) -> str:
+    """The key of a label that pods have because they use this claim (namespace and name) of this kind.
+
+    The colon keeps it from users' labels, and the hash keeps the claim's name out of snapshots without names.
     """
-    return f":{kind}-{blake2b(claim.encode(), digest_size=8).hexdigest()}"
+    return f":{kind}-{blake2b('/'.join(claim).encode(), digest_size=8).hexdigest()}"
 
 
 class PodLabels(NamedTuple):

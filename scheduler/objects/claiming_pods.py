@@ -40,10 +40,15 @@ class ClaimingPods:
         self._claiming: dict[ClaimKey, dict[Uid, None]] = {}
         """By claim of a volume, the pods that depend on it."""
         self._claims: dict[Uid, list[ClaimKey]] = {}
+        self._users: dict[ClaimKey, set[Uid]] = {}
+        """By claim of a volume, all pods that use it and have not ended."""
+        self._used: dict[Uid, list[ClaimKey]] = {}
 
     def see(self, found: api.Pod) -> tuple[Pod, list[ClaimKey]]:
         """The pod. Also returns the claims that several pods share now, or no longer."""
-        changed = self._use(Uid(found.metadata.uid), [] if self._is_final(found) else claims_of(found))
+        uid, claims = Uid(found.metadata.uid), claims_of(found)
+        changed = self._count(uid, [] if found.status.phase in ENDED else claims)
+        self._use(uid, [] if self._is_final(found) else claims)
         pod = self._translated(found)
         self._keep(found, pod)
         return pod, changed
@@ -52,7 +57,8 @@ class ClaimingPods:
         """The pod no longer exists. Returns the claims that several pods no longer share."""
         self._kept.pop(uid, None)
         self.devices.lose_pod(uid)
-        return self._use(uid, [])
+        self._use(uid, [])
+        return self._count(uid, [])
 
     def again(self, claims: Iterable[ClaimKey]) -> Iterator[PodSeen]:
         """Translate the pods again that depend on these claims of volumes. Equal results are no events."""
@@ -102,20 +108,28 @@ class ClaimingPods:
         ended = found.status.phase in ENDED
         return ended or (bool(found.spec.node_name) and all(map(self.volumes.is_settled, claims_of(found))))
 
-    def _use(self, uid: Uid, claims: list[ClaimKey]) -> list[ClaimKey]:
-        """The pod depends on these claims alone. Returns the claims that several pods share now, or no longer."""
-        before = self._claims.pop(uid, [])
+    def _use(self, uid: Uid, claims: list[ClaimKey]) -> None:
+        """The pod depends on these claims alone."""
+        for claim in self._claims.pop(uid, []):
+            self._claiming[claim].pop(uid, None)
+            if not self._claiming[claim]:
+                del self._claiming[claim]
         if claims:
             self._claims[uid] = claims
+        for claim in claims:
+            self._claiming.setdefault(claim, {})[uid] = None
+
+    def _count(self, uid: Uid, claims: list[ClaimKey]) -> list[ClaimKey]:
+        """The pod, which has not ended, uses these claims. Returns those that several pods share now, or no longer."""
+        before = self._used.pop(uid, [])
+        if claims:
+            self._used[uid] = claims
         changed = []
         for claim in dict.fromkeys((*before, *claims)):
-            users = self._claiming.setdefault(claim, {})
-            if claim in claims:
-                users[uid] = None
-            else:
-                users.pop(uid, None)
+            users = self._users.setdefault(claim, set())
+            (users.add if claim in claims else users.discard)(uid)
             if self.volumes.share(claim, shared=len(users) > 1):
                 changed.append(claim)
             if not users:
-                del self._claiming[claim]
+                del self._users[claim]
         return changed

@@ -38,15 +38,18 @@ EXTENDED: Final = "resource.kubernetes.io/extended-resource-claim"
 MISSING: Final = f"{FIELD}: a claim does not exist yet"
 NO_TEMPLATE: Final = f"{FIELD}: a claim template does not exist yet"
 UNSEEN: Final = f"{FIELD}: a request that no pod of the cluster has made yet"
-SHARED: Final = f"{FIELD}: a shared claim is not allocated yet"
 
 
 class Asked(NamedTuple):
-    """What the claims of a pod add to its demand.  gaps: what of them is not modeled."""
+    """What the claims of a pod add to its demand.
+
+    gaps: what of them is not modeled.  beside: claims without devices that other pods use too: all need one node.
+    """
 
     requests: Amounts = ()
     constraints: tuple[AnyOf, ...] = ()
     gaps: tuple[str, ...] = ()
+    beside: tuple[ClaimKey, ...] = ()
 
 
 NO_DEVICES: Final = Asked()
@@ -257,9 +260,8 @@ class DeviceClaims:
             elif own is None and template is None:
                 gaps.append(MISSING)
                 continue
-            elif claim in shared:
-                gaps.append(SHARED)
-                continue
+            elif claim in shared and uid != min(self._using[claim]):
+                continue  # its devices count once, for the first of its pods
             else:
                 asked = self._requested(claim, template)
                 found = [NO_TEMPLATE] if asked is None else list(self._missing(asked))
@@ -272,7 +274,8 @@ class DeviceClaims:
                 equal = asked.equal
             _add(taken, used)
             _add(taken, {equal.name: 1} if equal is not None else {})
-        return Asked(amounts(taken), tuple(dict.fromkeys(constraints)), tuple(dict.fromkeys(gaps)))
+        beside = tuple(sorted(shared))
+        return Asked(amounts(taken), tuple(dict.fromkeys(constraints)), tuple(dict.fromkeys(gaps)), beside)
 
     def _missing(self, asked: Requests) -> Iterator[str]:
         yield from asked.gaps

@@ -15,12 +15,13 @@ sum, not from its parts.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from decimal import ROUND_CEILING
 from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
-from scheduler.model.demand import AnyOf, Demand, HostPort, Toleration
-from scheduler.model.neighbors import NO_NEIGHBORS, Neighbors
+from scheduler.model.demand import AnyOf, Demand, HostPort, Operator, Requirement, Toleration
+from scheduler.model.neighbors import CLUSTER, NO_NEIGHBORS, NODE, Neighbors, PodSelector, PodTerm, user_of
 from scheduler.model.resources import (
     ATTACHED_VOLUMES,
     CPU,
@@ -226,6 +227,8 @@ class Wanted(NamedTuple):
     complaints: tuple[Complaint, ...] = ()
     neighbors: Neighbors = NO_NEIGHBORS
     """What it requires of other pods."""
+    users: tuple[str, ...] = ()
+    """Labels that it has because it uses a claim, see `model.neighbors.user_of`."""
 
 
 DEFAULT: Final = "default-scheduler"
@@ -248,10 +251,11 @@ def wanted(pod: api.Pod, volumes: Volumes, pin: str = "", asked: Asked = NO_DEVI
     affinity = terms(near.required if near is not None else None)
     pinned, tolerations = pinned_to(affinity), _tolerations(pod.spec.tolerations or ())
     neighbors, wrong = neighbors_of(pod, affinity, tolerations)
+    neighbors, users = _with_claims(neighbors, claims, volumes, asked)
     complaints = (*complaints, *wrong)
     if pod.spec.node_name and pod.spec.scheduler_name in {"", DEFAULT}:
         demand = Demand(amounts, ports=ports)
-        return Wanted(demand, pinned=pinned, complaints=complaints, neighbors=neighbors)
+        return Wanted(demand, pinned=pinned, complaints=complaints, neighbors=neighbors, users=users)
     if pod.spec.node_name and pin == pod.spec.node_name:
         affinity = unpinned(affinity, pin)
     bound = [any_of for own in needed for any_of in own.nodes]
@@ -264,9 +268,36 @@ def wanted(pod: api.Pod, volumes: Volumes, pin: str = "", asked: Asked = NO_DEVI
         ports=ports,
     )
     if pod.spec.node_name:
-        return Wanted(demand, pinned=pinned, complaints=complaints, neighbors=neighbors)
-    gaps = [*_gaps(pod.spec, affinity), *_volume_gaps(pod.spec, claims, needed, volumes), *asked.gaps]
-    return Wanted(demand, affinity, pinned, tuple(dict.fromkeys(gaps)), complaints, neighbors)
+        return Wanted(demand, pinned=pinned, complaints=complaints, neighbors=neighbors, users=users)
+    gaps = [*_gaps(pod.spec, affinity), *_volume_gaps(pod.spec, needed), *asked.gaps]
+    return Wanted(demand, affinity, pinned, tuple(dict.fromkeys(gaps)), complaints, neighbors, users)
+
+
+def _with_claims(
+    rules: Neighbors, claims: Sequence[ClaimKey], volumes: Volumes, asked: Asked
+) -> tuple[Neighbors, tuple[str, ...]]:
+    """The rules, and those about pods that share a claim: one pod in the cluster, or all on one node.
+
+    Also returns the labels of the users of such claims. A claim of a single pod needs no rule.
+    """
+    alone = [own for own in claims if volumes.for_one_pod(own)]
+    near = [own for own in claims if volumes.for_one_node(own)]
+    anti = tuple(PodTerm(CLUSTER, _users("volume", own)) for own in alone if volumes.is_shared(own))
+    beside = (
+        *(PodTerm(NODE, _users("volume", own)) for own in near if volumes.is_shared(own)),
+        *(PodTerm(NODE, _users("device", own)) for own in asked.beside),
+    )
+    users = (
+        *(user_of("volume", own) for own in (*alone, *near)),
+        *(user_of("device", own) for own in asked.beside),
+    )
+    if not anti and not beside:
+        return rules, users
+    return replace(rules, anti_affinity=(*rules.anti_affinity, *anti), beside=beside), users
+
+
+def _users(kind: str, claim: ClaimKey) -> PodSelector:
+    return PodSelector((claim.namespace,), None, (Requirement(user_of(kind, claim), Operator.EXISTS),))
 
 
 def _room(
@@ -322,14 +353,8 @@ def _gaps(spec: api.PodSpec, affinity: AnyOf) -> Iterator[str]:
         yield "spec.affinity.nodeAffinity: a term without requirements"
 
 
-def _volume_gaps(
-    spec: api.PodSpec, claims: Sequence[ClaimKey], needed: Sequence[ClaimNeeds], volumes: Volumes
-) -> Iterator[str]:
-    for claim, found in zip(claims, needed, strict=True):
-        if found.gap:
-            yield found.gap
-        if volumes.for_one_pod(claim):
-            yield "spec.volumes: a claim is ReadWriteOncePod"
+def _volume_gaps(spec: api.PodSpec, needed: Iterable[ClaimNeeds]) -> Iterator[str]:
+    yield from (found.gap for found in needed if found.gap)
     if any(
         v.gce_persistent_disk or v.aws_elastic_block_store or v.iscsi or v.rbd for v in spec.volumes or ()
     ):

@@ -132,7 +132,10 @@ class Volumes:
         known = self._classes.get(claim.klass)
         if known is None or not known.late:
             return ClaimNeeds((), takes, NO_CLASS if known is None and claim.klass else UNBOUND)
-        gap = SHARED if key in self._shared else "" if claim.modes <= {ONE_NODE, ALONE} else ON_SEVERAL
+        # Members that share a claim for one node go to one node. But each would count a local volume of its own.
+        together = self.for_one_pod(key) or (self.for_one_node(key) and known.creates)
+        gap = "" if claim.modes <= {ONE_NODE, ALONE} else ON_SEVERAL
+        gap = SHARED if key in self._shared and not together else gap
         reserved = self._volumes.get(self._reserved.get(key, ""))
         if reserved is not None:
             return ClaimNeeds(reserved.nodes, takes, gap)
@@ -162,6 +165,10 @@ class Volumes:
         """Only the pods of one node may use the claim at a time."""
         claim = self._claims.get(key)
         return claim is not None and claim.modes == {ONE_NODE}
+
+    def is_shared(self, key: ClaimKey) -> bool:
+        """Several pods use the claim."""
+        return key in self._shared
 
     def columns(self, node: str, host: str) -> dict[str, int]:
         """By resource, the volumes that the node can attach, and the available volumes of its host."""

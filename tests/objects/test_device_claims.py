@@ -8,6 +8,7 @@ import pytest
 
 from scheduler.model.demand import Operator, Requirement, Term
 from scheduler.model.events import NodeSeen
+from scheduler.model.neighbors import NODE
 from tests.objects.devices import (
     PLAIN,
     Desk,
@@ -99,13 +100,17 @@ def test_devices_without_a_live_pod_are_in_use(desk):
 
 
 def test_a_named_claim_counts_once_for_all_its_pods(desk):
-    """With one pod it is that pod's; with two, its devices are in use, and nobody asks for more."""
+    """With one pod it is that pod's. With two, the first asks for it and both go to one node, until it has its devices:
+    then these are in use, and neither asks for more.
+    """
     desk.see(claim_of("c", request(count=3)))
     desk.see(pod_of("a", claim="c", node="", seat="n1"))
     assert desk.asks("a") == 3
     desk.see(pod_of("b", claim="c"))
-    assert desk.pods["a"].unmodeled == desk.pods["b"].unmodeled
-    assert desk.pods["a"].unmodeled == ("spec.resourceClaims: a shared claim is not allocated yet",)
+    assert (desk.asks("a"), desk.asks("b")) == (3, 0)
+    (one,), (other,) = desk.pods["a"].neighbors.beside, desk.pods["b"].neighbors.beside
+    assert one == other
+    assert one.topology_key == NODE
     desk.see(claim_of("c", request(count=3), devices=[("n1", f"d{n}") for n in range(3)], reserved=["a"]))
     assert desk.free("n1") == 1
     desk.see(
@@ -113,7 +118,7 @@ def test_a_named_claim_counts_once_for_all_its_pods(desk):
     )
     assert (desk.free("n1"), desk.asks("a"), desk.asks("b")) == (1, 0, 0)
     desk.lose(pod_of("b"))
-    assert desk.pods["a"].unmodeled == ()
+    assert desk.pods["a"].neighbors.beside == desk.pods["a"].unmodeled == ()
 
 
 def test_a_missing_claim_is_named(desk):

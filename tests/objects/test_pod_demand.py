@@ -3,6 +3,7 @@
 import pytest
 
 from scheduler.model.demand import HostPort, Operator, Requirement, Term, Toleration
+from scheduler.model.neighbors import CLUSTER, NO_NEIGHBORS, NODE, Neighbors, PodSelector, PodTerm
 from scheduler.objects import api, storage_kinds
 from scheduler.objects.interner import Interner
 from scheduler.objects.pod_demand import claims_of, wanted
@@ -134,10 +135,20 @@ def test_a_volume_without_affinity_constrains_nothing() -> None:
     assert (found.demand.constraints, found.unmodeled) == ((), ())
 
 
-def test_a_claim_for_one_pod_is_not_modelled() -> None:
-    """Whether another pod uses it decides, and that is not counted."""
-    found = wanted(pod_with(CLAIMING), volumes_with(modes="[ReadWriteOncePod]"))
-    assert found.unmodeled == ("spec.volumes: a claim is ReadWriteOncePod",)
+@pytest.mark.parametrize(
+    ("modes", "key", "kind"),
+    [("[ReadWriteOncePod]", CLUSTER, "anti_affinity"), ("[ReadWriteOnce]", NODE, "beside")],
+)
+def test_a_claim_that_pods_share_is_a_rule_about_its_users(modes: str, key: str, kind: str) -> None:
+    """One of them in the cluster, or all on one node. Its users have a label that no user can set. Alone, no rule."""
+    volumes, claim = volumes_with(modes=modes), ClaimKey("team", "data")
+    assert wanted(pod_with(CLAIMING), volumes).neighbors == NO_NEIGHBORS
+    volumes.share(claim, shared=True)
+    found = wanted(pod_with(CLAIMING), volumes)
+    (label,) = found.users
+    users = PodSelector(("team",), None, (Requirement(label, Operator.EXISTS),))
+    assert found.neighbors == Neighbors(**{kind: (PodTerm(key, users),)})
+    assert (found.unmodeled, ":" in label) == ((), True)
 
 
 def test_an_ephemeral_volume_is_the_claim_named_after_pod_and_volume() -> None:

@@ -170,15 +170,18 @@ def test_a_placed_pod_attaches_its_volumes_whichever_object_comes_last() -> None
     assert translator._pods._kept == {}
 
 
-def test_the_second_pod_of_an_unbound_claim_makes_both_uncertain() -> None:
-    """And its end makes the first certain again."""
+def test_the_second_pod_of_a_claim_binds_both_to_one_node() -> None:
+    """And its end leaves the first free again."""
     translator = Translator()
     translator.seen(struct(storage_kinds.StorageClass, CLASS % "a"))
     translator.seen(struct(storage_kinds.PersistentVolumeClaim, LATE))
-    assert gaps(translator.seen(pod_of("a"))) == [()]
-    shared = ("spec.volumes: a claim that several pods share is not bound yet",)
-    assert gaps(translator.seen(pod_of("b"))) == [shared, shared]
-    assert gaps(translator.gone(api.Pod, "team", "b", "uid-b")) == [()]
+
+    def beside(events) -> list[int]:
+        return [len(event.pod.neighbors.beside) for event in events if isinstance(event, PodSeen)]
+
+    assert beside(translator.seen(pod_of("a"))) == [0]
+    assert beside(translator.seen(pod_of("b"))) == [1, 1]
+    assert beside(translator.gone(api.Pod, "team", "b", "uid-b")) == [0]
 
 
 def test_local_volumes_are_resources_of_their_host() -> None:
