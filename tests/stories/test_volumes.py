@@ -7,13 +7,14 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any, Final
 
+import pytest
 import pytest_asyncio
 
 from bench.plane import Client, Fleet, where
 from bench.plane.client import Object
 from bench.plane.errors import ApiError
 from tests.stories.support.cluster import Cluster, per_node
-from tests.stories.support.workloads import pod
+from tests.stories.support.workloads import gang, pod
 
 STORAGE: Final = "storage.k8s.io/v1"
 SELECTED: Final = "volume.kubernetes.io/selected-node"
@@ -60,11 +61,11 @@ class Storage:
             f"{STORAGE}/csinodes", node, {"kind": "CSINode", "spec": {"drivers": [driver]}}, STORAGE
         )
 
-    async def claims(self, klass: str, *names: str) -> None:
+    async def claims(self, klass: str, *names: str, mode: str = "ReadWriteOnce") -> None:
         for name in names:
             spec = {
                 "storageClassName": klass,
-                "accessModes": ["ReadWriteOnce"],
+                "accessModes": [mode],
                 "resources": {"requests": {"storage": "1Gi"}},
             }
             thing = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}}
@@ -176,3 +177,25 @@ async def test_a_gang_gets_volumes_where_its_class_and_its_driver_allow(
 
     assert per_node(places) == [2, 2]
     assert {nodes[node]["metadata"]["labels"][zone] for node in places.values()} == {area}
+
+
+@pytest.mark.parametrize(
+    ("mode", "told"), [("ReadWriteOncePod", "a ReadWriteOncePod claim is for one pod"), ("ReadWriteOnce", "")]
+)
+async def test_a_claim_that_members_share(cluster: Cluster, storage: Storage, mode: str, told: str) -> None:
+    """For one pod: both wait, and the message says why. For one node: both are bound there, also beside a third later."""
+    names = await cluster.nodes(Fleet(racks=1, nodes_per_rack=2, gpus=1))
+    await storage.a_class("zonal", DRIVER)
+    await storage.claims("zonal", "data", mode=mode)
+    volumes = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}
+    words = {"gpus": 0, "spec": volumes}
+    await cluster.submit(*gang("both", 2, **words))
+    if told:
+        assert told in await cluster.told("both", "ExceedsCluster")
+        await cluster.gone_by()
+        assert await cluster.bound("both") == {}
+        return
+    places = await cluster.seated("both", 2)
+    await cluster.submit(*gang("later", 1, **words))
+    places |= await cluster.seated("later", 1)
+    assert len(set(places.values()) & set(names)) == 1
