@@ -100,7 +100,7 @@ def advance(
             plan.in_turn = []
             before = record.members.get(plan.turn) if plan.turn is not None else None
             if _has_order(record, plan, owners, policy):
-                if ungatings and before is not None and before.live and not before.bound:
+                if ungatings and before is not None and before.live and before.hold is not None:
                     plan.in_turn = ungatings
                     break
                 ungatings, plan.in_turn = ungatings[:1], ungatings[1:]

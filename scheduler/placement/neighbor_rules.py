@@ -90,13 +90,14 @@ class _Rules:
 class NeighborRules:
     """The rules of a gang's members in one cluster.  free: float64[n, r], whose columns of neighbors count placed pods.
 
-    empty: the cluster without its pods. Affinity to pods that are not of the gang then counts as satisfied.
+    empty: the cluster without its pods. Only rules count then that other pods can never satisfy for a member.
     """
 
     def __init__(
         self, snapshot: Snapshot, gang: Gang, free: Matrix, masks: FeasibilityCache, *, empty: bool
     ) -> None:
         self.kinds: Final[tuple[Kind, ...]] = tuple(dict.fromkeys(map(kind_of, gang.roles)))
+        self._kind_numbers: Final = {kind: number for number, kind in enumerate(self.kinds)}
         self.counts: Final[list[DomainCount]] = []
         self._snapshot, self._free, self._masks, self._empty = snapshot, free, masks, empty
         self._namespaces: Namespaces = snapshot.neighbors.namespaces if snapshot.neighbors is not None else {}
@@ -124,12 +125,16 @@ class NeighborRules:
         for what in repelling:
             if labels is not None and self._selects(Selected((what.term.pods,)), kind):
                 own.apart.append(self._count(what, what.term.topology_key))
-        for terms in filter(None, (rules.affinity, *((term,) for term in rules.beside))):
+        # Without its pods a cluster can be harder: pods of others satisfy affinity, and fill domains of a spread. So what
+        # does not fit there may fit later, and these rules must not count as a lack of nodes.
+        affinity = () if self._empty else rules.affinity
+        constraints = () if self._empty else rules.spread
+        for terms in filter(None, (affinity, *((term,) for term in rules.beside))):
             group = Selected(tuple(term.pods for term in terms))
             counts = tuple(self._count(group, term.topology_key) for term in terms)
             own.affine.append(Affine(counts, self._selects(group, kind)))
-        keys = [self._codes(spread.topology_key)[0] for spread in rules.spread]
-        for spread in rules.spread:
+        keys = [self._codes(spread.topology_key)[0] for spread in constraints]
+        for spread in constraints:
             eligible = self._eligible(spread)
             for codes in keys:  # a node that lacks the label of any constraint counts for none
                 eligible = eligible & (codes != NOWHERE)
@@ -191,6 +196,10 @@ class NeighborRules:
         self._numbers[what, key, kept] = len(self.counts) - 1
         return len(self.counts) - 1
 
+    def number(self, neighbors: Neighbors, labels: PodLabels | None) -> int:
+        """The number of the kind of members with these rules and labels."""
+        return self._kind_numbers[neighbors, labels]
+
     # ── what they say ───────────────────────────────────────────────────────────────────────────────────
 
     def closed(self, kind: int) -> dict[str, Mask]:
@@ -202,7 +211,7 @@ class NeighborRules:
         for number in (number for affine in own.affine for number in affine.counts):
             count = self.counts[number]
             _add(found, AFFINITY, count.codes == NOWHERE)
-            if not any(count.adds) and not self._empty:
+            if not any(count.adds):
                 _add(found, AFFINITY, count.start[count.codes] <= 0)
         for even in own.even:
             count = self.counts[even.count]

@@ -145,7 +145,7 @@ def gather(
     free = np.ascontiguousarray(free.T).T  # the code below works column by column
     demands = {batch.demand for batch, _ in pairs}
     known = {demand: counted(free, index, demand, snapshot.devices) for demand in demands}
-    kinds = () if rules is None else tuple(rules.kinds.index((b.neighbors, b.labels)) for b, _ in pairs)
+    kinds = () if rules is None else tuple(rules.number(b.neighbors, b.labels) for b, _ in pairs)
     apart = _apart([batch for batch, _ in pairs], rules, kinds)
     everywhere = [
         (np.minimum(known[batch.demand], 1.0) if apart[own, own] else known[batch.demand]) * mask
@@ -182,10 +182,14 @@ def gather(
 def _apart(members: Sequence[Batch], rules: NeighborRules | None, kinds: Sequence[int]) -> NDArray[np.bool_]:
     """bool[b, b], see `NodeCandidates`."""
     out = np.zeros((len(members), len(members)), dtype=bool)
-    for one, own in enumerate(members):
-        for two, other in enumerate(members):
-            by_ports = bool(own.demand.ports) and clash(own.demand.ports, other.demand.ports)
-            out[one, two] = by_ports or (rules is not None and rules.keeps_apart(kinds[one], kinds[two]))
+    if rules is not None:
+        every = range(len(rules.kinds))
+        by_kind = np.array([[rules.keeps_apart(one, two) for two in every] for one in every])
+        out |= by_kind[np.ix_(kinds, kinds)]
+    with_ports = [number for number, own in enumerate(members) if own.demand.ports]
+    for one in with_ports:
+        for two in with_ports:
+            out[one, two] |= clash(members[one].demand.ports, members[two].demand.ports)
     return out
 
 

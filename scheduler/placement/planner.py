@@ -78,7 +78,7 @@ class Ground:
         if taken is not None:
             found["ports"] = taken
         if self.rules is not None:
-            found |= self.rules.closed(self.rules.kinds.index((batch.neighbors, batch.labels)))
+            found |= self.rules.closed(self.rules.number(batch.neighbors, batch.labels))
         if self.gang.required:
             found["level"] = ~self._in_level()
         return found
@@ -87,7 +87,7 @@ class Ground:
         """No two members of this batch may share a node, by their rules about neighbors."""
         if self.rules is None:
             return False
-        kind = self.rules.kinds.index((batch.neighbors, batch.labels))
+        kind = self.rules.number(batch.neighbors, batch.labels)
         return self.rules.keeps_apart(kind, kind)
 
     def _in_level(self) -> Mask:

@@ -184,8 +184,8 @@ def test_a_spread_that_cannot_hold_all_waits_whole():
     """One zone holds a single member, so with maxSkew 1 four of four do not fit."""
     zones = [a_node("a", gpu=8, area="z0"), a_node("b", gpu=1, area="z1")]
     gang = a_gang_of(4, even())
-    _, short = wait(a_picture(zones, [], [gang]), gang)
-    assert short.best == 3
+    reason, short = wait(a_picture(zones, [], [gang]), gang)
+    assert (reason, short.best) == ("InsufficientResources", 3)
     assert "spread over topology.kubernetes.io/zone with maxSkew 1" in str(short)
 
 
@@ -248,3 +248,16 @@ def test_affinity_and_anti_affinity_to_the_same_pods_cannot_both_hold():
     both = Neighbors(near(HOST).affinity, apart().anti_affinity)
     gang = a_gang_of(1, both)
     assert isinstance(decide(a_picture(hosts, [Resident("n0", {"app": "a"})], [gang]), gang), Wait)
+
+
+@pytest.mark.parametrize(
+    "rules", [even(), near(AREA, "b"), Neighbors(near(AREA, "b").affinity, spread=even().spread)]
+)
+def test_pods_of_others_may_help_later(rules: Neighbors):
+    """They fill a zone that has no devices, or are what members want near. So such a wait is no lack of nodes."""
+    zones = [a_node("a", gpu=8, rack="ra", area="z0"), a_node("b", rack="rb", area="z1")]
+    gang = a_gang_of(3, rules)
+    reason, _ = wait(a_picture(zones, [], [gang]), gang)
+    assert reason == Reason.INSUFFICIENT_RESOURCES
+    there = [Resident("b", {"app": "a"}) for _ in range(2)] + [Resident("a", {"app": "b"})]
+    assert len(place(a_picture(zones, there, [gang]), gang).seats) == 3

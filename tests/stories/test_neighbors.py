@@ -83,7 +83,7 @@ async def test_a_spread_that_not_all_can_keep(cluster: Cluster):
     await cluster.nodes(Fleet(racks=1, nodes_per_rack=1, gpus=4))
     await cluster.nodes(Fleet(racks=1, nodes_per_rack=1, gpus=1, prefix="small"))
     await cluster.submit(made_by("ReplicaSet", "gang", 5, spec=even("even", HOST), labels={"is": "even"}))
-    told = await cluster.told("gang", "ExceedsCluster")
+    told = await cluster.told("gang", "InsufficientResources")
     assert "the cluster fits 3 (spread over host with maxSkew 1" in told
     await cluster.gone_by()
     assert await cluster.bound("gang") == {}
