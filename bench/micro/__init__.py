@@ -5,6 +5,7 @@ Lives here: measurements without a cluster. `python -m bench.micro` prints one l
     plan_64_5000_ms       deciding a gang of 64 on 5,000 nodes      \\  the worst of all strategies and levels,
     plan_1000_15000_ms    deciding a gang of 1,000 on 15,000 nodes  /   required and preferred (`plan`)
     plan_64_5000_neighbors_ms  deciding a gang of 64, one a host by anti-affinity, spread over zones; at most 10
+    plan_64_40000_devices_ms  deciding a gang of 64 with a device claim each, over 40,000 devices; at most 20
     preempt_100_over_1000_ms  choosing whom a gang of 100 displaces on 100 full nodes with 1,000 pods (`preempt`)
     plan_10000_waiting_ms  one pass over 10,000 waiting gangs after a pod has ended, the worst of all orders (`queue`)
     plan_10000_unlike_ms   the same where each asks for CPU that no other asks for

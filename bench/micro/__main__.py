@@ -23,6 +23,8 @@ def main() -> None:
         _say(f"{name}: {found[name]:.2f}, worst of all: {case}")
     found["plan_64_5000_neighbors_ms"] = plan.neighbors(64, 5000)
     _say(f"plan_64_5000_neighbors_ms: {found['plan_64_5000_neighbors_ms']:.2f}")
+    found["plan_64_40000_devices_ms"] = plan.claims(64, 5000)
+    _say(f"plan_64_40000_devices_ms: {found['plan_64_40000_devices_ms']:.2f}")
     found["preempt_100_over_1000_ms"], case = preempt.worst()
     _say(f"preempt_100_over_1000_ms: {found['preempt_100_over_1000_ms']:.2f}, worst of all: {case}")
     found["plan_10000_waiting_ms"], case = queue.worst()

@@ -35,6 +35,12 @@ def neighbors(members: int, nodes: int, *, tries: int = 5) -> float:
     )
 
 
+def claims(members: int, nodes: int, *, tries: int = 5) -> float:
+    """The slowest strategy for members with a claim for one device each, of eight on every node."""
+    snapshot = world.with_devices(nodes)
+    return max(_best(snapshot, world.claiming(members, strategy), tries) for strategy in Strategy)
+
+
 def _best(snapshot: Snapshot, gang: Gang, tries: int) -> float:
     return min(_once(replace(snapshot), gang) for _ in range(tries))
 

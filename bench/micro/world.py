@@ -8,7 +8,7 @@ from scheduler.model.cluster import Node, Snapshot
 from scheduler.model.demand import Demand, Operator, Requirement
 from scheduler.model.neighbors import Neighbors, PodLabels, PodSelector, PodTerm, TopologySpread
 from scheduler.model.policy import Policy
-from scheduler.model.resources import Amounts
+from scheduler.model.resources import DEVICE_CLASS, Amounts
 from scheduler.model.workload import Gang, Pod, PodKey, Strategy, Uid
 from tests.support.builders import AREA as AREA_LABEL
 from tests.support.builders import HOST, a_demand, a_gang, a_node, a_role, a_snapshot, a_taint, some_amounts
@@ -22,6 +22,7 @@ AREA: Final = 50
 GPUS: Final = 8
 POOL: Final = {"pool": "train"}
 LEVELS: Final = ("host", "rack", "area")
+CLAIMED: Final = f"{DEVICE_CLASS}gpu.example.com"
 POLICY: Final = Policy()
 
 
@@ -61,6 +62,17 @@ def gang(size: int, strategy: Strategy, level: str, *, required: bool) -> Gang:
         a_role("worker", size - servers, demand=demand(cpu=4, memory=32, gpu=1)),
     )
     return a_gang(roles=roles, strategy=strategy, level=level, required=required)
+
+
+def with_devices(count: int) -> Snapshot:
+    """Nodes with eight devices of a class each, as they are counted from the slices of their drivers."""
+    devices = {CLAIMED: GPUS}
+    return a_snapshot([a_node(f"n{n:05}", rack=f"r{n // RACK:03}", more=devices) for n in range(count)])
+
+
+def claiming(size: int, strategy: Strategy) -> Gang:
+    """Members with a claim for one device each."""
+    return a_gang(size, demand=a_demand(4, 32, more={CLAIMED: 1}), strategy=strategy)
 
 
 def apart(size: int, strategy: Strategy) -> Gang:

@@ -76,7 +76,7 @@ class OrderedSeating:
         self._state: Final = rules.at(pool.rows)
         self._free: Final = {column: pool.free[column].copy() for own in pool.requests for column, _ in own}
         self._units: Final = [np.where(inside, units, 0.0) for units in pool.units]
-        self._tiers: Final = [task.distance]
+        self._tiers: Final = [task.distance.astype(np.int8)]
         self._have: Final = task.have.copy()
         self._ranks: Final = {} if ranks is None else ranks
         self._sat = np.zeros(len(pool), dtype=bool)
@@ -164,7 +164,7 @@ class OrderedSeating:
         yield best
         yield from np.argsort(cost, kind="stable")[1 : int(may.sum())].tolist()
 
-    def _tier(self) -> Counts | Codes:
+    def _tier(self) -> Counts | NDArray[np.int8]:
         """Which places come first: near the gang's other members, or in the domain with the fewest of them."""
         task = self._task
         if task.strategy is Strategy.SPREAD:
@@ -233,12 +233,12 @@ class OrderedSeating:
         return batch
 
 
-def _around(coords: Codes, place: int) -> NDArray[np.int64]:
-    """Codes[m]: the distance of each place from this one, as in `node_candidates.around`."""
-    distance = np.full(coords.shape[1], len(coords) + 1, dtype=np.int64)
+def _around(coords: Codes, place: int) -> NDArray[np.int8]:
+    """int8[m]: the distance of each place from this one, as in `node_candidates.around`."""
+    distance = np.full(coords.shape[1], len(coords) + 1, dtype=np.int8)
     for level in reversed(range(len(coords))):
         own = coords[level, place]
         if own >= 0:
-            distance[coords[level] == own] = level + 1
+            np.putmask(distance, coords[level] == own, level + 1)
     distance[place] = 0
     return distance
