@@ -2,13 +2,12 @@
 
 A pass goes from the head of the queue to its end. When the queue or free capacity changes during a pass, the head is
 planned again before the pass continues, so no younger gang overtakes a gang that now fits. This happens at most
-`scheduling_queue.HEAD` times a step, so gangs at the head that never fit cannot block the rest. A pass is bounded,
-even if many gangs of a namespace have distinct shapes (`equivalence`, `scheduling_queue.PassRounds`).
+`scheduling_queue.HEAD` times a step, so gangs at the head that never fit cannot block the rest. A pass is bounded even
+for many distinct shapes (`equivalence`, `scheduling_queue.PassRounds`).
 """
 
 from collections.abc import Hashable
 from dataclasses import replace
-from functools import partial
 from itertools import islice
 from typing import Final
 
@@ -178,20 +177,19 @@ class PlanningCycle:
         """Where does this gang go now?"""
         ledger = self._ledger
         # A gang that waits for capacity is still asked about: its reservation is kept while nothing fits.
-        told = self._over_ceiling(gang) or (None if waits(record) else self._behind(record))
+        told, fence = self._over_ceiling(gang), self.head.fence_before(record)
+        told = told or (None if waits(record) else self._behind(record))
         if told is not None:
-            fence = self.head.fence_before(record)
             return Question(gang, self.snapshot(), {}, None, ledger.nodes.room_version, fence, told=told)
-        version = ledger.nodes.version
         allowed = {
             uid: member.allowed
             for uid, member in record.members.items()
-            if member.allowed is not None and member.allowed_version == version
+            if member.allowed is not None and member.allowed_version == ledger.nodes.version
         }
         alone = ledger.has_nomination(record.members)
         snapshot = ledger.snapshot(but=record.members) if alone else self.snapshot()
         shape = None if allowed or alone else self._shapes.number(gang, len(ledger.pending))
-        fence, short, kept, held_for = self.head.fence_before(record), False, None, None
+        short, kept, held_for = False, None, None
         if fence and self.head.reserved is not None:
             held_for = self.head.reserved.key
             short = self.head.is_short(record, now)
@@ -219,7 +217,7 @@ class PlanningCycle:
         whole: both at once.
         """
         asked = self.about(record, gang, now)
-        snapshot = asked.snapshot
+        snapshot, wide = asked.snapshot, self.candidates.widened
         may_take = None if only_time else self.preemption.may_take(record, gang, now)
         units: tuple[Unit, ...] = ()
         terms = FREELY
@@ -228,11 +226,10 @@ class PlanningCycle:
         if units and asked.kept is not None and self.head.reserved is not None:
             units = self.candidates.staying(units, snapshot, self.head.reserved.start, now)
         in_time = front and self.policy.backfill is Backfill.RESERVE and (whole or not units)
-        widened = partial(self.candidates.widened, snapshot)
         making = WaitingForPreemption(
-            units=widened(units),
-            leaving=widened(self.candidates.leaving(snapshot, now)) if front else (),
-            stays=widened(self.candidates.stays(snapshot, now)) if in_time else None,
+            units=wide(snapshot, units),
+            leaving=wide(snapshot, self.candidates.leaving(snapshot, now)) if front else (),
+            stays=wide(snapshot, self.candidates.stays(snapshot, now)) if in_time else None,
             now=now,
             terms=terms,
         )
@@ -280,6 +277,9 @@ class PlanningCycle:
 
     def _taken(self, question: Question, answer: Answer, now: float) -> list[Effect]:
         if isinstance(answer, Place | Preempt):
+            if self._ledger.neighbors.is_stale(question.snapshot):  # its seats may break a rule by now
+                self._ledger.pending.ask_again()
+                return []
             # It may have lost its claim: its ceiling may be lower now, or another gang goes first.
             record = self._ledger.registry.gangs.get(question.gang.key)
             over = self._over_ceiling(question.gang)

@@ -90,8 +90,8 @@ class PreemptionCandidates:
         """These stays or units with the snapshot's columns of neighbors."""
         if snapshot.neighbors is None:
             return found
-        widened = self._ledger.neighbors.widened
-        return tuple(replace(own, uses=widened(snapshot, own.uids, own.uses)) for own in found)
+        uses = self._ledger.neighbors.all_widened(snapshot, ((own.uids, own.uses) for own in found))
+        return tuple(replace(own, uses=wide) for own, wide in zip(found, uses, strict=True))
 
     def _of(self, record: GangRecord) -> Views:
         made_for = (record.number, record.pulse, self._ledger.nodes.version)

@@ -106,7 +106,7 @@ def _short_of_members_told(cache: Cache, namespace: str) -> None:
 def namespace_seen(cache: Cache, event: ev.NamespaceSeen, _now: float) -> None:
     """A namespace has other labels: selectors may select other pods."""
     if cache.neighbors.namespace_seen(event.name, event.labels):
-        cache.nodes.grew()
+        cache.nodes.reopened()
         for record in cache.pending.queue():
             cache.mark(record.key)
 

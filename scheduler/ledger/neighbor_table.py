@@ -8,7 +8,7 @@ and kept current from then on. Without rules, a pod's event costs nothing here.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
 
@@ -30,6 +30,10 @@ from scheduler.model.workload import Gang, Pod, Uid
 
 SELECTORS_KEPT: Final = 256
 """Selectors whose pods are kept current. The one that was not asked about for longest is dropped first."""
+
+COLUMNS: Final = 32
+"""Columns of one picture at most. A single gang reads a few. A forecast of many gangs with selectors of their own leaves
+out the others, so that it never counts hundreds of selectors at once."""
 
 NAMESPACES_KEPT: Final = 1024
 """Namespaces with cached label keys."""
@@ -53,6 +57,8 @@ class NeighborTable:
         self._namespaces: dict[str, Mapping[str, str]] = {}
         self._known: Final[dict[PodSelector, None]] = {}
         self._keys: Final[dict[str, frozenset[str] | None]] = {}
+        self.changes = 0
+        """Grows with every change of what counts: an answer from an older picture may be wrong."""
 
     # ── facts ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -66,9 +72,11 @@ class NeighborTable:
         else:
             self._namespaces[name] = labels
         self._keys.clear()
-        by_labels = any(own.namespace_labels is not None for own in self._known)
+        cached = (own for what in self._selected for own in what.selectors)
+        by_labels = any(own.namespace_labels is not None for own in (*self._known, *cached))
         if by_labels:
             self._selected.clear()
+            self.changes += 1
         return by_labels
 
     def note(self, rules: Neighbors, namespaces: Callable[[], Iterable[str]]) -> set[str]:
@@ -76,13 +84,18 @@ class NeighborTable:
         fresh = [own for own in rules.selectors if own not in self._known]
         if not fresh:
             return set()
-        before = {name: self.keys(name) for name in namespaces()}
+        reached = {name for name in namespaces() if any(own.reaches(name, self._namespaces) for own in fresh)}
+        before = {name: self.keys(name) for name in reached}
         if len(self._known) >= self._forget_at:
             self._known.clear()
             self._known.update((own, None) for pod in self._pods() for own in pod.neighbors.selectors)
             self._forget_at = SELECTORS_KEPT + 2 * len(self._known)
-        self._known.update(dict.fromkeys(fresh))
-        self._keys.clear()
+            self._keys.clear()
+        self._known.update(dict.fromkeys(rules.selectors))
+        for name in [
+            name for name in self._keys if any(own.reaches(name, self._namespaces) for own in fresh)
+        ]:
+            del self._keys[name]
         return {name for name, keys in before.items() if self.keys(name) != keys}
 
     def put(self, pod: Pod, node: str) -> bool:
@@ -98,14 +111,17 @@ class NeighborTable:
                 elif before is not None:
                     del members[pod.uid]
                 changed = changed or before != members.get(pod.uid)
+        self.changes += changed
         for term in pod.neighbors.anti_affinity:
-            self._repelling.setdefault(term, {})[pod.uid] = node
+            carriers = self._repelling.setdefault(term, {})
+            self.changes += carriers.get(pod.uid) != node
+            carriers[pod.uid] = node
         return changed
 
     def take(self, uid: Uid) -> None:
         """This pod no longer uses resources."""
         for members in self._selected.values():
-            members.pop(uid, None)
+            self.changes += members.pop(uid, None) is not None
         for term in [
             term for term, members in self._repelling.items() if members.pop(uid, None) and not members
         ]:
@@ -129,9 +145,10 @@ class NeighborTable:
         roles = [(role.labels, role.neighbors) for gang in gangs for role in gang.roles]
         if not any(labels is not None or rules for labels, rules in roles):
             return snapshot
-        counted = counted_for(roles, self._repelling, self._namespaces)
+        counted = counted_for(roles, self._repelling, self._namespaces)[:COLUMNS]
         if not counted:
             return snapshot
+        self._count_all(counted)
         first, names = len(snapshot.axis), tuple(f"neighbors:{number}" for number in range(len(counted)))
         free = np.zeros((len(snapshot.names), len(counted)))
         for column, what in enumerate(counted):
@@ -150,34 +167,53 @@ class NeighborTable:
                 replace(own, needs=np.append(own.needs, np.zeros(len(counted))))
                 for own in snapshot.nominations
             ),
-            neighbors=NeighborColumns(first, counted, dict(self._namespaces)),
+            neighbors=NeighborColumns(first, counted, dict(self._namespaces), self.changes),
         )
+
+    def is_stale(self, snapshot: Snapshot) -> bool:
+        """Other pods count by now than in the snapshot's columns of neighbors."""
+        return snapshot.neighbors is not None and snapshot.neighbors.changes != self.changes
 
     def widened(self, snapshot: Snapshot, uids: Sequence[Uid], uses: Matrix) -> Matrix:
         """float64[k, r]: these uses with the snapshot's columns of neighbors. The result is the same without any.
 
         uids: the placed pod of each row.
         """
-        if snapshot.neighbors is None:
-            return uses
-        more = np.zeros((len(uses), len(snapshot.neighbors.counted)))
-        for column, what in enumerate(snapshot.neighbors.counted):
-            members = self._members(what)
-            more[:, column] = [uid in members for uid in uids]
-        return np.hstack((uses, more))
+        (wide,) = self.all_widened(snapshot, [(uids, uses)])
+        return wide
+
+    def all_widened(
+        self, snapshot: Snapshot, pods: Iterable[tuple[Sequence[Uid], Matrix]]
+    ) -> Iterator[Matrix]:
+        """The same for many: what counts is looked up once."""
+        known = snapshot.neighbors
+        columns = [self._members(what) for what in known.counted] if known is not None else []
+        for uids, uses in pods:
+            if known is None:
+                yield uses
+                continue
+            more = [[uid in members for members in columns] for uid in uids]
+            yield np.hstack((uses, np.array(more, dtype=np.float64).reshape(len(uses), len(columns))))
 
     def _members(self, what: Counted) -> Members:
         if isinstance(what, Repelling):
             return self._repelling.get(what.term, {})
-        found = self._selected.get(what)
-        if found is None:
-            found = self._selected[what] = {
-                pod.uid: node
-                for pod, node in self._placed()
-                if what.counts(PodLabels.of(pod.key.namespace, pod.labels), (), self._namespaces)
-                and not (what.living and pod.deleting)
-            }
-            if len(self._selected) > SELECTORS_KEPT:
-                self._selected.popitem(last=False)
-        self._selected.move_to_end(what)
-        return found
+        self._count_all((what,))
+        return self._selected[what]
+
+    def _count_all(self, counted: Sequence[Counted]) -> None:
+        """Keep the pods of these selectors, at most COLUMNS. New ones are counted in one pass over all placed pods."""
+        wanted = [what for what in counted if isinstance(what, Selected)]
+        fresh: dict[Selected, Members] = {what: {} for what in wanted if what not in self._selected}
+        for pod, node in self._placed() if fresh else ():
+            namespace, labels = pod.key.namespace, None
+            for what, members in fresh.items():
+                if all(own.reaches(namespace, self._namespaces) for own in what.selectors):
+                    labels = labels or PodLabels.of(namespace, pod.labels)
+                    if what.counts(labels, (), self._namespaces) and not (what.living and pod.deleting):
+                        members[pod.uid] = node
+        self._selected.update(fresh)
+        for what in wanted:
+            self._selected.move_to_end(what)
+        while len(self._selected) > SELECTORS_KEPT:
+            self._selected.popitem(last=False)

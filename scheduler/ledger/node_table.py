@@ -228,6 +228,12 @@ class NodeTable:
             ),
         )
 
+    def reopened(self) -> None:
+        """Every verdict may differ now, also a lasting one."""
+        self.version += 1
+        self.generation += 1
+        self.grew()
+
     def grew(self) -> None:
         """Free resources may have grown."""
         self.room_version += 1

@@ -95,12 +95,11 @@ def advance(
         if plan.step is Step.NOMINATE:
             effects += _send(plan, _nominations(record, plan, owners, policy), now, policy)
         elif plan.step is Step.UNGATE:
-            ungatings = [own for own in plan.in_turn if own.uid in record.members]
-            ungatings = ungatings or _ungatings(record, plan, owners, policy)
+            ungatings = plan.in_turn or _ungatings(record, plan, owners, policy)
             plan.in_turn = []
             before = record.members.get(plan.turn) if plan.turn is not None else None
             if _has_order(record, plan, owners, policy):
-                if ungatings and before is not None and before.live and before.hold is not None:
+                if ungatings and before is not None and before.live and not before.bound:
                     plan.in_turn = ungatings
                     break
                 ungatings, plan.in_turn = ungatings[:1], ungatings[1:]
@@ -110,6 +109,20 @@ def advance(
                 record.members[effect.uid].pinning = effect.node if effect.pin else None
             effects += _send(plan, ungatings, now, policy)
     return effects
+
+
+def is_out_of_turn(record: GangRecord, plan: Plan) -> bool:
+    """A member that waits for its turn lost its seat meanwhile, or the one before it did and is not bound."""
+
+    def keeps(own: Ungate) -> bool:
+        member = record.members.get(own.uid)
+        if member is None or not member.live or not member.pod.gated:
+            return False
+        return member.hold is not None and member.hold.node == own.node
+
+    before = record.members.get(plan.turn) if plan.turn is not None else None
+    stuck = before is not None and before.live and not before.bound and before.hold is None
+    return bool(plan.in_turn) and (stuck or not all(map(keeps, plan.in_turn)))
 
 
 def _has_order(record: GangRecord, plan: Plan, owners: Mapping[str, OwnerTraits], policy: Policy) -> bool:

@@ -100,6 +100,8 @@ def _advance_plan(cache: Cache, record: GangRecord, now: float) -> list[Effect]:
         if plan.spoiled:
             backoff.begin(record, cache.policy, now)
         return effects
+    if plans.is_out_of_turn(record, plan):
+        return plans.drop(cache, record, now)  # the rest is planned again
     if plan.step is Step.FREE:
         effects, freed = preemption.carry_on(cache, record, plan, now)
         if not freed:

@@ -201,11 +201,15 @@ Counted: TypeAlias = Selected | Repelling
 
 @dataclass(frozen=True, slots=True)
 class NeighborColumns:
-    """The columns of a snapshot that count pods. Column `first + i` belongs to `counted[i]`."""
+    """The columns of a snapshot that count pods. Column `first + i` belongs to `counted[i]`.
+
+    changes: the number of changes of what counts, when the columns were made.
+    """
 
     first: int
     counted: tuple[Counted, ...]
     namespaces: Namespaces
+    changes: int = 0
 
     def index(self, what: Counted) -> int | None:
         """Its column. None: the snapshot counts none of these pods."""

@@ -16,6 +16,7 @@ from typing import Any, Final, NoReturn, TypeAlias
 
 import celpy
 from celpy import celtypes
+from celpy.celparser import CELParser
 from celpy.evaluation import Activation, CELEvalError, Evaluator, base_functions
 
 from scheduler.model.resources import InvalidQuantity, parse_quantity
@@ -29,7 +30,8 @@ Read: TypeAlias = Callable[[Key], Value | None]
 _UNKNOWN: Final = "it uses a function that Gangwright does not know"
 _FAILS: Final = "it fails for a device"
 
-_ENVIRONMENT: Final = celpy.Environment()
+_PARSER: Final = CELParser(tree_class=celpy.InterpretedRunner.tree_node_class)
+"""Without a celpy.Environment, which would raise the recursion limit that other code relies on."""
 
 
 class _Exceeded(Exception):  # noqa: N818 - never leaves this module
@@ -38,7 +40,7 @@ class _Exceeded(Exception):  # noqa: N818 - never leaves this module
 
 def parsed(text: str) -> Any:
     """The expression as a tree. Raises whatever the parser raises."""
-    return _ENVIRONMENT.compile(text)
+    return _PARSER.parse(text)
 
 
 def evaluated(tree: Any, read: Read, steps: int) -> tuple[bool | str, int]:

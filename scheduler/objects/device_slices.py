@@ -131,7 +131,11 @@ class DeviceSlices:
         if before != now:
             self._provided.subtract(before)
             self._provided.update(now)
-            self._providers[name] = now
+            if now:
+                self._providers[name] = now
+            else:
+                self._providers.pop(name, None)
+                self._provided = +self._provided
             self._touched.add(name)
             self.version += bool((before ^ now) & self._resources.keys())
 

@@ -20,6 +20,7 @@ from scheduler.model.policy import Policy
 from scheduler.model.workload import Gang, Strategy, Uid
 from scheduler.placement import feasibility, scoring
 from scheduler.placement.feasibility import FeasibilityCache
+from scheduler.placement.member_order import COMPLETE
 from scheduler.placement.neighbor_rules import NeighborRules, preference, rules_of
 from scheduler.placement.node_candidates import (
     Batch,
@@ -244,6 +245,8 @@ def _wait(ground: Ground, task: SeatingProblem) -> Wait:
         idle = replace(snapshot, devices=snapshot.idle_devices)
         emptied = Ground.of(idle, replace(gang, strategy=easier), masks, empty=True, anchors=())
         hope = emptied.task(quorum, [])
+        if hope.pool.rules is not None and hope.pool.rules.ordered and len(hope.pool) > COMPLETE:
+            return None  # the search may have missed seats, so this must not be final
         return _refusal(Reason.EXCEEDS_CLUSTER, emptied, hope) if seat(hope) is None else None
 
     sizes = tuple((batch.demand, batch.neighbors, batch.labels, len(batch.uids)) for batch in quorum)

@@ -111,3 +111,25 @@ def test_a_dry_run_knows_rules_that_nobody_had_before() -> None:
     assert len(answer(1).seats) == 1
     assert answer(2).reason is Reason.INSUFFICIENT_RESOURCES
     assert answer(3).reason is Reason.EXCEEDS_CLUSTER
+
+
+def test_members_that_lost_their_seats_meanwhile_do_not_get_their_turn() -> None:
+    """While the first of an ordered gang is on its way, a seat of the others is lost: the rest is planned again."""
+    nodes = [a_node(f"n{i}", gpu=1, rack=f"r{i % 2}") for i in range(6)]
+    world = World(nodes, Policy())
+    world.submit(loud("even", 4, EVEN))
+    for _ in range(50):
+        world.watch()
+        world.plan()
+        while world.carry_out():
+            pass
+        world.report()
+        record = world.record("even")
+        if record.plan is not None and record.plan.in_turn:
+            break
+    assert record.plan is not None
+    later = record.plan.in_turn[-1]
+    world.api.delete_node(later.node)
+    world.settle(100.0)
+    assert seats(world, "even") == 4
+    assert later.node not in nodes_of(world.pods("even"))

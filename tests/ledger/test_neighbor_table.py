@@ -166,3 +166,27 @@ def test_uses_are_widened_by_what_a_pod_counts_for():
     assert wide[:, base:].tolist() == [[0, 1, 1, 1], [1, 0, 0, 0]]
     freed = snapshot.freed((np.array([0, 1]), wide))
     assert not freed.free[:, base:].any()
+
+
+def test_a_picture_is_stale_as_soon_as_other_pods_count():
+    """An answer from it may break a rule by now. A pod that counts nowhere changes nothing."""
+    cluster = Cluster()
+    snapshot = cluster.picture()
+    cluster.put(a_pod("q", "c"), "n0")
+    assert not cluster.table.is_stale(snapshot)
+    cluster.put(a_pod("p", "b"), "n0")
+    assert cluster.table.is_stale(snapshot)
+    snapshot = cluster.picture()
+    cluster.take("p")
+    assert cluster.table.is_stale(snapshot)
+
+
+def test_forgetting_keeps_the_selectors_of_the_pod_that_is_noted():
+    """Its pod is not among the known pods yet."""
+    table = Cluster().table
+    old, new = (PodTerm(HOST, selector(app, namespaces=("team",))) for app in ("old", "new"))
+    table.note(Neighbors(anti_affinity=(old,)), list)
+    for number in range(2 * SELECTORS_KEPT):
+        table.note(Neighbors(anti_affinity=(PodTerm(HOST, selector(str(number), namespaces=("x",))),)), list)
+    table.note(Neighbors(anti_affinity=(old, new)), list)
+    assert {old.pods, new.pods} <= set(table._known)

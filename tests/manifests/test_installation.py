@@ -261,7 +261,15 @@ async def test_samples_come_gated(cluster):
         for sample in SAMPLES:
             if "kind: PodGroup" not in sample.read_text(encoding="utf-8"):
                 cluster.kubectl("apply", "--server-side", "-f", sample)
-        expected = {"pack": 4, "rack-required": 4, "roles": 7, "spread": 3, "surplus": 4, "training": 8}
+        expected = {
+            "devices": 4,
+            "pack": 4,
+            "rack-required": 4,
+            "roles": 7,
+            "spread": 3,
+            "surplus": 4,
+            "training": 8,
+        }
         async with asyncio.timeout(30):
             while (made := await gated(admin)) != expected:
                 await asyncio.sleep(0.1)

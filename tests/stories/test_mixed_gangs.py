@@ -17,6 +17,10 @@ from tests.stories.support.cluster import Cluster
 from tests.stories.support.workloads import made_by
 from tests.stories.test_claims import DRIVER, GROUP, claiming, collection
 from tests.stories.test_neighbors import HOST, ZONE, apart, even
+from tests.stories.test_volumes import DRIVER as VOLUMES
+from tests.stories.test_volumes import Storage, storage
+
+__all__ = ["storage"]
 
 TIMEOUT = 20.0
 """Seconds: `gangs.timeout` here. A gang may be half bound for this long, and for as long as its pods take to go."""
@@ -59,7 +63,9 @@ def some_gang(chance: Random, name: str) -> tuple[Object, int]:
     """A gang of three or four with one or two rules, or none."""
     size, gpus = chance.choice([3, 4]), 1
     spec: Object = {}
-    match chance.choice(["apart", "even", "even hosts", "claims", "claims apart", "zone apart", "plain"]):
+    match chance.choice(
+        ["apart", "even", "even hosts", "claims", "claims apart", "zone apart", "volume", "plain"]
+    ):
         case "apart":
             spec = apart("mixed")
         case "even":
@@ -70,6 +76,9 @@ def some_gang(chance: Random, name: str) -> tuple[Object, int]:
             spec, gpus = claiming("any"), 0
         case "claims apart":
             spec, gpus = claiming("any") | apart("mixed"), 0
+        case "volume":
+            volume = {"name": "data", "persistentVolumeClaim": {"claimName": name}}
+            spec, size = {"volumes": [volume]}, 2
         case "zone apart":
             spec, size = apart("mixed", ZONE), 2
     return made_by("ReplicaSet", name, size, gpus=gpus, spec=spec, labels={"is": "mixed"}), size
@@ -79,9 +88,13 @@ def some_gang(chance: Random, name: str) -> tuple[Object, int]:
 @pytest.mark.parametrize(
     "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.extended) for seed in range(2, 40))]
 )
-async def test_gangs_with_all_kinds_of_rules(cluster: Cluster, devices: list[str], tune: Tune, seed: int):
+async def test_gangs_with_all_kinds_of_rules(
+    cluster: Cluster, devices: list[str], storage: Storage, tune: Tune, seed: int
+):
     """Five gangs want more than six nodes have. One node goes and comes back. Each gang runs whole once and ends."""
     await tune({"gangs.timeout": f"{TIMEOUT:g}s"})
+    await storage.a_class("late", VOLUMES)
+    await storage.claims("late", *(f"g{number}" for number in range(5)))
     chance, sizes = Random(seed), {}
     for number in range(5):
         made, sizes[f"g{number}"] = some_gang(chance, f"g{number}")
