@@ -120,7 +120,8 @@ class _Hand:
                 hashed = {self._hashed(name): dict(self._labels(said)) for name, said in namespaces.items()}
                 return self._made(own, namespaces=hashed)
             case Requirement(key=label, values=values):
-                return self._made(own, values=tuple(self._value(label, text) for text in values))
+                values = tuple(self._value(label, text) for text in values)
+                return self._made(own, key=self._key(label), values=values)
             case Mapping():
                 return {self.of(name): self.of(part) for name, part in own.items()}
             case tuple() | frozenset() if not hasattr(own, "_fields"):
@@ -136,7 +137,11 @@ class _Hand:
         return type(own)(**looked | given)
 
     def _labels(self, labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-        return tuple((label, self._value(label, text)) for label, text in labels.items())
+        return tuple((self._key(label), self._value(label, text)) for label, text in labels.items())
+
+    def _key(self, label: str) -> str:
+        """The key of a label. One that stands for a claim is a hash of its name without a key, so it is hashed again."""
+        return f":{self._hashed(label)}" if label.startswith(":") else label
 
     def _value(self, label: str, text: str) -> str:
         return text if label in self._numbers else self._hashed(text)

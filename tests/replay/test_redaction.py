@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from scheduler.model.cluster import survey
 from scheduler.model.decision import Place
-from scheduler.model.neighbors import read_labels
+from scheduler.model.demand import Operator, Requirement
+from scheduler.model.neighbors import NODE, Neighbors, PodSelector, PodTerm, read_labels, user_of
 from scheduler.model.workload import PodKey
 from scheduler.replay import encode, judge
 from scheduler.replay.redaction import HIDDEN, hashing, redact
@@ -177,3 +178,15 @@ def test_the_reason_on_a_pod_stays():
 
 def _records(document):
     return judge(document).engine.ledger.registry.gangs.values()
+
+
+def test_labels_that_stand_for_claims_are_hashed_with_the_key():
+    """The rule of one pod still selects the label of another, and neither shows the hash of the claim's name."""
+    label = user_of("volume", ("team", "data"))
+    users = PodSelector(("team",), None, (Requirement(label, Operator.EXISTS),))
+    rules = Neighbors(beside=(PodTerm(NODE, users),))
+    document = a_document(a_pod("one", labels=f"{label}=", neighbors=rules), a_pod("two", labels=f"{label}="))
+    redacted = redact(document, KEY)
+    assert label.encode() not in encode(redacted)
+    (key,) = {own for pod in redacted.pods for own in read_labels(pod.labels)}
+    assert redacted.pods[0].neighbors.beside[0].pods.labels == (Requirement(key, Operator.EXISTS),)
