@@ -15,6 +15,7 @@ from scheduler.engine.planning import Question
 from scheduler.engine.preemption_candidates import PreemptionCandidates
 from scheduler.ledger import Ledger, observed_runs
 from scheduler.ledger.gang import GangRecord
+from scheduler.ledger.neighbor_table import FORECAST_COLUMNS
 from scheduler.model.cluster import Snapshot
 from scheduler.model.decision import Shortfall
 from scheduler.model.policy import Policy
@@ -100,7 +101,7 @@ def outlook(
     ]
     running_on = (_likely(ledger, stay, now) for stay in running.stays(snapshot, now))
     stays = (*running.leaving(snapshot, now), *running_on)
-    snapshot = ledger.neighbors.picture(snapshot, [own.gang for own in waiting])
+    snapshot = ledger.neighbors.picture(snapshot, [own.gang for own in waiting], FORECAST_COLUMNS)
     stays = running.widened(snapshot, stays)
     limited = {
         name: usage

@@ -31,9 +31,9 @@ from scheduler.model.workload import Gang, Pod, Uid
 SELECTORS_KEPT: Final = 256
 """Selectors whose pods are kept current. The one that was not asked about for longest is dropped first."""
 
-COLUMNS: Final = 32
-"""Columns of one picture at most. A single gang reads a few. A forecast of many gangs with selectors of their own leaves
-out the others, so that it never counts hundreds of selectors at once."""
+FORECAST_COLUMNS: Final = 32
+"""Columns that a forecast reads at most: it is about many gangs, and each may have selectors of its own. Counting hundreds
+of selectors at once would delay kube-scheduler's calls. A question about one gang reads all of its own."""
 
 NAMESPACES_KEPT: Final = 1024
 """Namespaces with cached label keys."""
@@ -140,12 +140,15 @@ class NeighborTable:
             self._keys[namespace] = frozenset().union(*reaching) if reaching else None
         return self._keys[namespace]
 
-    def picture(self, snapshot: Snapshot, gangs: Iterable[Gang]) -> Snapshot:
-        """The snapshot with the columns that the rules about these gangs read. The same object if there are none."""
+    def picture(self, snapshot: Snapshot, gangs: Iterable[Gang], most: int | None = None) -> Snapshot:
+        """The snapshot with the columns that the rules about these gangs read. The same object if there are none.
+
+        most: how many columns at most. None: all.
+        """
         roles = [(role.labels, role.neighbors) for gang in gangs for role in gang.roles]
         if not any(labels is not None or rules for labels, rules in roles):
             return snapshot
-        counted = counted_for(roles, self._repelling, self._namespaces)[:COLUMNS]
+        counted = counted_for(roles, self._repelling, self._namespaces)[:most]
         if not counted:
             return snapshot
         self._count_all(counted)
@@ -202,7 +205,7 @@ class NeighborTable:
         return self._selected[what]
 
     def _count_all(self, counted: Sequence[Counted]) -> None:
-        """Keep the pods of these selectors, at most COLUMNS. New ones are counted in one pass over all placed pods."""
+        """Keep the pods of these selectors. New ones are counted in one pass over all placed pods."""
         wanted = [what for what in counted if isinstance(what, Selected)]
         fresh: dict[Selected, Members] = {what: {} for what in wanted if what not in self._selected}
         for pod, node in self._placed() if fresh else ():
@@ -215,5 +218,5 @@ class NeighborTable:
         self._selected.update(fresh)
         for what in wanted:
             self._selected.move_to_end(what)
-        while len(self._selected) > SELECTORS_KEPT:
+        while len(self._selected) > max(SELECTORS_KEPT, len(wanted)):
             self._selected.popitem(last=False)

@@ -72,14 +72,13 @@ class OrderedSeating:
         pool, rules = task.pool, task.pool.rules
         if rules is None:
             raise ValueError("only a gang with rules about neighbors is seated in order")
-        self._task, self._inside = task, inside
+        self._task: Final = task
         self._state: Final = rules.at(pool.rows)
         self._free: Final = {column: pool.free[column].copy() for own in pool.requests for column, _ in own}
         self._units: Final = [np.where(inside, units, 0.0) for units in pool.units]
         self._tiers: Final = [task.distance.astype(np.int8)]
         self._have: Final = task.have.copy()
         self._ranks: Final = {} if ranks is None else ranks
-        self._sat = np.zeros(len(pool), dtype=bool)
         self._sequence: Final[list[tuple[int, int]]] = []
         self.deepest: Final = [0] * task.quorum
         """The most members of each batch that were seated at once, at the deepest point of the search."""

@@ -118,12 +118,12 @@ class NeighborRules:
     # ── the rules ───────────────────────────────────────────────────────────────────────────────────────
 
     def _rules_of(self, kind: Kind, repelling: Iterable[Repelling]) -> _Rules:
-        rules, labels = kind
+        rules, _ = kind
         own = _Rules()
         for term in rules.anti_affinity:
             own.apart.append(self._count(Selected((term.pods,)), term.topology_key))
         for what in repelling:
-            if labels is not None and self._selects(Selected((what.term.pods,)), kind):
+            if self._selects(Selected((what.term.pods,)), kind):
                 own.apart.append(self._count(what, what.term.topology_key))
         # Without its pods a cluster can be harder: pods of others satisfy affinity, and fill domains of a spread. So what
         # does not fit there may fit later, and these rules must not count as a lack of nodes.

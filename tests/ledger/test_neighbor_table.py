@@ -190,3 +190,15 @@ def test_forgetting_keeps_the_selectors_of_the_pod_that_is_noted():
         table.note(Neighbors(anti_affinity=(PodTerm(HOST, selector(str(number), namespaces=("x",))),)), list)
     table.note(Neighbors(anti_affinity=(old, new)), list)
     assert {old.pods, new.pods} <= set(table._known)
+
+
+def test_one_gang_reads_all_of_its_rules_and_a_forecast_only_some():
+    """Forty placed pods keep its members away, each by a term of its own. None is left out of the question about it."""
+    cluster = Cluster()
+    apart = [PodTerm(f"key-{number}", selector("a")) for number in range(40)]
+    for number, term in enumerate(apart):
+        cluster.put(a_pod(f"p{number}", "b", neighbors=Neighbors(anti_affinity=(term,))), "n0")
+    role = replace(a_role("", 1), labels=PodLabels("team", (("app", "a"),)))
+    gang, snapshot = a_gang(roles=[role]), a_snapshot(NODES)
+    assert len(cluster.table.picture(snapshot, [gang]).neighbors.counted) == 40
+    assert len(cluster.table.picture(snapshot, [gang], 32).neighbors.counted) == 32
