@@ -4,7 +4,7 @@ break something, which share another: whichever a story asks for runs, and the o
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 
 import pytest
@@ -19,6 +19,8 @@ from tests.manifests.support.rendering import ROOT
 from tests.stories.support import rights
 from tests.stories.support.accountant import counting
 from tests.stories.support.cluster import Cluster
+from tests.stories.support.devices import Devices
+from tests.stories.support.storage import Storage
 from tests.support.plane_fixtures import MakeNodes, clear
 
 CRDS = ROOT / "tests" / "manifests" / "crds"
@@ -223,3 +225,23 @@ async def cluster(
     async with counting(api) as accountant:
         yield Cluster(api, namespace, make_nodes, gangwright, accountant)
     assert accountant.overdrawn == []
+
+
+@pytest_asyncio.fixture
+async def storage(cluster: Cluster) -> AsyncIterator[Storage]:
+    """The storage of one test, whose claims are bound as soon as kube-scheduler asks for it."""
+    made = Storage(cluster.api, cluster.namespace)
+    binding = asyncio.create_task(made.bind())
+    yield made
+    binding.cancel()
+    with suppress(asyncio.CancelledError):
+        await binding
+    await made.remove()
+
+
+@pytest_asyncio.fixture
+async def devices(cluster: Cluster) -> AsyncIterator[Devices]:
+    """The devices of one test, gone at its end."""
+    made = Devices(cluster.api, cluster.namespace)
+    yield made
+    await made.remove()

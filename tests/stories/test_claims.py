@@ -3,72 +3,33 @@
 The objects of a driver are written by the stories. kube-scheduler allocates with the rights that manifests/ gives it.
 """
 
-from collections.abc import AsyncIterator
-
 import pytest
 import pytest_asyncio
 
-from bench.plane import Fleet, where
+from bench.plane import Fleet
 from bench.plane.client import Object
 from bench.plane.installation import ROOT
 from tests.stories.support.cluster import Cluster
+from tests.stories.support.devices import DRIVER, GROUP, Devices, claiming, collection
 from tests.stories.support.workloads import gang, made_by
 
-DRIVER = "gpu.example.com"
-GROUP = "resource.k8s.io/v1"
 RESOURCE = "example.com/accelerator"
 
 
-def collection(kind: str, namespace: str | None = None, name: str | None = None) -> str:
-    return where(f"{GROUP}/{kind}", namespace, name)
-
-
-def claiming(template: str) -> Object:
-    """The part of a pod's spec that requests a claim for its container."""
-    return {
-        "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": template}],
-        "containers": [
-            {
-                "name": "main",
-                "image": "none",
-                "resources": {"requests": {"cpu": "1"}, "claims": [{"name": "gpu"}]},
-            }
-        ],
-    }
-
-
 @pytest_asyncio.fixture
-async def devices(cluster: Cluster) -> AsyncIterator[list[str]]:
+async def nodes(cluster: Cluster, devices: Devices) -> list[str]:
     """Three nodes with two devices each, one class for all and one for large ones, and a template for each."""
-    nodes = await cluster.nodes(Fleet(racks=1, nodes_per_rack=3, gpus=0))
+    names = await cluster.nodes(Fleet(racks=1, nodes_per_rack=3, gpus=0))
     cluster.accountant.elsewhere.add(RESOURCE)
-    made = []
-
-    async def put(kind: str, body: Object, namespace: str | None = None) -> None:
-        await cluster.api.create(collection(kind, namespace), {"apiVersion": GROUP, **body})
-        made.append(collection(kind, namespace, body["metadata"]["name"]))
-
-    for node in nodes:
-        own = [
-            {"name": f"d{n}", "attributes": {"uuid": {"string": f"{node}-{n}"}, "size": {"int": n}}}
-            for n in range(2)
-        ]
-        pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
-        spec = {"driver": DRIVER, "pool": pool, "nodeName": node, "devices": own}
-        await put("resourceslices", {"kind": "ResourceSlice", "metadata": {"name": node}, "spec": spec})
-    for name, text, more in (
-        ("gpu.example.com", f'device.driver == "{DRIVER}"', {"extendedResourceName": RESOURCE}),
-        ("large", f'device.driver == "{DRIVER}" && device.attributes["{DRIVER}"].size > 0', {}),
-    ):
-        spec = {"selectors": [{"cel": {"expression": text}}], **more}
-        await put("deviceclasses", {"kind": "DeviceClass", "metadata": {"name": name}, "spec": spec})
-        request = {"name": "gpu", "exactly": {"deviceClassName": name}}
-        template = {"spec": {"devices": {"requests": [request]}}}
-        body = {"kind": "ResourceClaimTemplate", "metadata": {"name": name}, "spec": template}
-        await put("resourceclaimtemplates", body, cluster.namespace)
-    yield nodes
-    for path in reversed(made):
-        await cluster.api.delete(path)
+    for node in names:
+        own = (("uuid", {"string": f"{node}-{n}"}, n) for n in range(2))
+        await devices.on(
+            node, [{"name": f"d{n}", "attributes": {key: uuid, "size": {"int": n}}} for key, uuid, n in own]
+        )
+    driver = f'device.driver == "{DRIVER}"'
+    await devices.a_class("gpu.example.com", driver, extendedResourceName=RESOURCE)
+    await devices.a_class("large", f'{driver} && device.attributes["{DRIVER}"].size > 0')
+    return names
 
 
 async def allocated(cluster: Cluster) -> list[str]:
@@ -82,7 +43,7 @@ async def allocated(cluster: Cluster) -> list[str]:
 
 
 @pytest.mark.timeout(240)
-async def test_gangs_with_claims_run_whole_one_after_another(cluster: Cluster, devices: list[str]):
+async def test_gangs_with_claims_run_whole_one_after_another(cluster: Cluster, nodes: list[str]):
     """Four gangs of four pods, one device each, on six devices: one runs at a time, never a part of another."""
     names = [f"claims-{number}" for number in range(4)]
     await cluster.submit(
@@ -104,17 +65,17 @@ async def test_gangs_with_claims_run_whole_one_after_another(cluster: Cluster, d
 
 
 @pytest.mark.timeout(120)
-async def test_a_selector_limits_a_gang(cluster: Cluster, devices: list[str]):
+async def test_a_selector_limits_a_gang(cluster: Cluster, nodes: list[str]):
     """Only one device of each node is large: three members are seated, one on each node, and a gang of four waits."""
     await cluster.submit(*gang("four", 4, gpus=0, spec=claiming("large")))
     await cluster.told("four", "ExceedsCluster")
     assert await cluster.bound("four") == {}
     await cluster.submit(*gang("three", 3, gpus=0, spec=claiming("large")))
-    assert sorted((await cluster.seated("three", 3)).values()) == sorted(devices)
+    assert sorted((await cluster.seated("three", 3)).values()) == sorted(nodes)
 
 
 @pytest.mark.timeout(120)
-async def test_a_resource_that_only_a_class_backs(cluster: Cluster, devices: list[str]):
+async def test_a_resource_that_only_a_class_backs(cluster: Cluster, nodes: list[str]):
     """Pods request a number, as of a device plugin; kube-scheduler creates their claims, and no device counts twice."""
 
     def members(name: str, size: int) -> list[Object]:
@@ -135,7 +96,7 @@ async def test_a_resource_that_only_a_class_backs(cluster: Cluster, devices: lis
 
 
 @pytest.mark.timeout(120)
-async def test_the_sample_with_devices(cluster: Cluster, devices: list[str]):
+async def test_the_sample_with_devices(cluster: Cluster, nodes: list[str]):
     """It is seated whole, with a device for each member."""
     await cluster.apply(ROOT / "manifests" / "samples" / "devices.yaml")
     await cluster.seated("devices", 4)
@@ -143,7 +104,7 @@ async def test_the_sample_with_devices(cluster: Cluster, devices: list[str]):
 
 
 @pytest.mark.timeout(120)
-async def test_a_claim_that_a_gang_shares(cluster: Cluster, devices: list[str]):
+async def test_a_claim_that_a_gang_shares(cluster: Cluster, nodes: list[str]):
     """Its planner does not know yet where the claim will be; all members end up on the node of its device."""
     request = {"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com"}}
     body = {"metadata": {"name": "shared"}, "spec": {"devices": {"requests": [request]}}}
@@ -159,7 +120,7 @@ async def test_a_claim_that_a_gang_shares(cluster: Cluster, devices: list[str]):
 
 @pytest.mark.timeout(120)
 @pytest.mark.usefixtures("priorities")
-async def test_an_urgent_gang_gets_the_devices_of_another(cluster: Cluster, devices: list[str]):
+async def test_an_urgent_gang_gets_the_devices_of_another(cluster: Cluster, nodes: list[str]):
     """The victims leave, their claims are deallocated, and then the urgent gang starts whole."""
     spec = claiming("gpu.example.com")
     await cluster.submit(made_by("ReplicaSet", "low", 6, gpus=0, spec=spec))

@@ -4,7 +4,6 @@ for longer than its time-out, and none blocks another for good.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
 from random import Random
 
 import pytest
@@ -14,13 +13,11 @@ from bench.plane import Fleet, where
 from bench.plane.client import Object
 from tests.stories.conftest import Tune
 from tests.stories.support.cluster import Cluster
+from tests.stories.support.devices import DRIVER, Devices, claiming
+from tests.stories.support.storage import DRIVER as VOLUMES
+from tests.stories.support.storage import Storage
 from tests.stories.support.workloads import made_by
-from tests.stories.test_claims import DRIVER, GROUP, claiming, collection
 from tests.stories.test_neighbors import HOST, ZONE, apart, even
-from tests.stories.test_volumes import DRIVER as VOLUMES
-from tests.stories.test_volumes import Storage, storage
-
-__all__ = ["storage"]
 
 TIMEOUT = 20.0
 """Seconds: `gangs.timeout` here. A gang may be half bound for this long, and for as long as its pods take to go."""
@@ -33,30 +30,13 @@ RACKS, EACH = 2, 3
 
 
 @pytest_asyncio.fixture
-async def devices(cluster: Cluster) -> AsyncIterator[list[str]]:
+async def nodes(cluster: Cluster, devices: Devices) -> list[str]:
     """Six nodes in two zones with two GPUs, and two devices of a driver each; a class and a template."""
-    nodes = await cluster.nodes(Fleet(racks=RACKS, areas=2, nodes_per_rack=EACH, gpus=2))
-    made = []
-
-    async def put(kind: str, body: Object, namespace: str | None = None) -> None:
-        await cluster.api.create(collection(kind, namespace), {"apiVersion": GROUP, **body})
-        made.append(collection(kind, namespace, body["metadata"]["name"]))
-
-    for node in nodes:
-        pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
-        own = [{"name": "d0"}, {"name": "d1"}]
-        spec = {"driver": DRIVER, "pool": pool, "nodeName": node, "devices": own}
-        await put("resourceslices", {"kind": "ResourceSlice", "metadata": {"name": node}, "spec": spec})
-    chosen = [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]
-    await put(
-        "deviceclasses", {"kind": "DeviceClass", "metadata": {"name": "any"}, "spec": {"selectors": chosen}}
-    )
-    requests = [{"name": "gpu", "exactly": {"deviceClassName": "any"}}]
-    template = {"metadata": {"name": "any"}, "spec": {"spec": {"devices": {"requests": requests}}}}
-    await put("resourceclaimtemplates", {"kind": "ResourceClaimTemplate", **template}, cluster.namespace)
-    yield nodes
-    for path in reversed(made):
-        await cluster.api.delete(path)
+    names = await cluster.nodes(Fleet(racks=RACKS, areas=2, nodes_per_rack=EACH, gpus=2))
+    for node in names:
+        await devices.on(node, [{"name": "d0"}, {"name": "d1"}])
+    await devices.a_class("any", f'device.driver == "{DRIVER}"')
+    return names
 
 
 def some_gang(chance: Random, name: str) -> tuple[Object, int]:
@@ -89,7 +69,7 @@ def some_gang(chance: Random, name: str) -> tuple[Object, int]:
     "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.extended) for seed in range(2, 40))]
 )
 async def test_gangs_with_all_kinds_of_rules(
-    cluster: Cluster, devices: list[str], storage: Storage, tune: Tune, seed: int
+    cluster: Cluster, nodes: list[str], storage: Storage, tune: Tune, seed: int
 ):
     """Five gangs want more than six nodes have. One node goes and comes back. Each gang runs whole once and ends."""
     await tune({"gangs.timeout": f"{TIMEOUT:g}s"})
@@ -99,7 +79,7 @@ async def test_gangs_with_all_kinds_of_rules(
     for number in range(5):
         made, sizes[f"g{number}"] = some_gang(chance, f"g{number}")
         await cluster.submit(made)
-    lost, gone_at = chance.choice(devices), chance.uniform(0.3, 3.0)
+    lost, gone_at = chance.choice(nodes), chance.uniform(0.3, 3.0)
     body = await cluster.api.get(where("nodes", name=lost))
     fails = asyncio.create_task(_fail(cluster, lost, body, gone_at))
     half: dict[str, float] = {}
