@@ -40,6 +40,10 @@ NO_TEMPLATE: Final = f"{FIELD}: a claim template does not exist yet"
 UNSEEN: Final = f"{FIELD}: a request that no pod of the cluster has made yet"
 
 
+NAMES_KEPT: Final = 1024
+"""Distinct sets of requested extended resources that are shared among pods. Most clusters have a few."""
+
+
 class Asked(NamedTuple):
     """What the claims of a pod add to its demand.
 
@@ -104,6 +108,9 @@ class DeviceClaims:
         self._using: dict[ClaimKey, set[Uid]] = {}
         self._made_from: dict[ClaimKey, set[Uid]] = {}
         self._live: dict[Uid, tuple[str, ...]] = {}
+        """Pods that have not ended, with the extended resources that they request."""
+        self._names: dict[tuple[str, ...], tuple[str, ...]] = {}
+        """One object for equal names: most pods request the same few."""
         self._changed = _Changed()
         self._version = 0
 
@@ -144,9 +151,17 @@ class DeviceClaims:
 
     def see_pod(self, pod: api.Pod, where: str) -> Asked:
         """Add or update a pod that has not ended.  where: its node, or else its seat; empty: it has none."""
-        uid = Uid(pod.metadata.uid)
+        uid, fresh = Uid(pod.metadata.uid), pod.metadata.uid not in self._live
+        names = _extended(pod)
+        if len(self._names) >= NAMES_KEPT:  # users choose them
+            self._names.clear()
+        self._live[uid] = self._names.setdefault(names, names)
         entries = tuple(_entries(pod))
         before = self._users.get(uid)
+        if not entries and before is None:
+            if fresh:
+                self._consumer_changed(uid)
+            return NO_DEVICES
         if before is None or before.entries != entries:
             self._forget(uid)
             for claim, template in entries:
@@ -155,7 +170,6 @@ class DeviceClaims:
                     self._changed.pods.update(() if template else self._using[claim] - {uid})
                 if template is not None:
                     self._made_from.setdefault(template, set()).add(uid)
-        self._live[uid] = _extended(pod)
         user = _User(entries, where)
         if entries:
             self._users[uid] = user

@@ -280,6 +280,8 @@ def _with_claims(
 
     Also returns the labels of the users of such claims. A claim of a single pod needs no rule.
     """
+    if not claims and not asked.beside:
+        return rules, ()
     alone = [own for own in claims if volumes.for_one_pod(own)]
     near = [own for own in claims if volumes.for_one_node(own)]
     anti = tuple(PodTerm(CLUSTER, _users("volume", own)) for own in alone if volumes.is_shared(own))
@@ -301,13 +303,14 @@ def _users(kind: str, claim: ClaimKey) -> PodSelector:
 
 
 def _room(
-    pod: api.Pod, claims: Iterable[ClaimNeeds], devices: Amounts
+    pod: api.Pod, claims: Sequence[ClaimNeeds], devices: Amounts
 ) -> tuple[Amounts, tuple[Complaint, ...]]:
     """What the pod, its volumes and its device claims take from a node."""
     try:
         own = needs(pod)
-        volumes = Counter(name for claim in claims for name in claim.takes)
-        return combined(amounts({**dict(own), **volumes}) if volumes else own, devices), ()
+        if claims:
+            own = amounts({**dict(own), **Counter(name for claim in claims for name in claim.takes)})
+        return combined(own, devices) if devices else own, ()
     except InvalidQuantity as wrong:
         remedy = "use quantities such as 500m, 4Gi or 2"
         return ((PODS, 1),), (Complaint("spec.containers.resources", shown(str(wrong)), remedy),)

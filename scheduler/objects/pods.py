@@ -108,7 +108,7 @@ def pod(
         saved_at=saved_at,
         told=waits.reason or "" if waits is not None else None,
         stuck=stuck,
-        labels=labels_text({**(meta.labels or {}), **dict.fromkeys(want.users, "")}),
+        labels=labels_text((meta.labels or {}) | dict.fromkeys(want.users, "")),
         preempted=_preempted(status.conditions or ()),
         refused=refused,
         disrupted=_condition(status, labels.DISRUPTED, "True") is not None,
