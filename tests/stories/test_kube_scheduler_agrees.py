@@ -1,5 +1,5 @@
-"""Random clusters and gangs with rules about neighbors: where the planner seats a gang, the real kube-scheduler accepts
-each member in turn, without a pin and without Gangwright between them.
+"""Random clusters and gangs with rules about neighbors and with device claims: where the planner seats a gang, the real
+kube-scheduler accepts each member in turn, without a pin and without Gangwright between them.
 """
 
 import asyncio
@@ -17,8 +17,10 @@ from scheduler.model.decision import Place
 from scheduler.model.events import Synced, TookOver
 from scheduler.model.policy import Policy
 from scheduler.objects import api as kinds
+from scheduler.objects.device_api import DeviceClass, ResourceClaimTemplate, ResourceSlice
 from scheduler.objects.translate import Translator
 from tests.objects.reading import struct
+from tests.stories.support.devices import DRIVER, GROUP, collection
 
 pytestmark = pytest.mark.plane
 
@@ -39,13 +41,19 @@ class Case:
             self._pod(f"there{index}", gpu=0, rules=self._rules(resident=True), node=chance.choice(names))
             for index in range(chance.randint(0, 3))
         ]
+        self.devices = [self._slice(name) for name in names if chance.random() < 0.7]
         self.members: list[Object] = []
         for role in range(chance.randint(1, 2)):
             app, rules, gpu = chance.choice("ab"), self._rules(), chance.randint(1, 2)
-            self.members += [
-                self._pod(f"r{role}-{index}", gpu=gpu, rules=rules, app=app, role=role)
+            claims = chance.random() < 0.3
+            made = [
+                self._pod(f"r{role}-{index}", gpu=0 if claims else gpu, rules=rules, app=app, role=role)
                 for index in range(chance.randint(1, 3))
             ]
+            for own in made if claims else ():
+                own["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": self.name}]
+                own["spec"]["containers"][0]["resources"]["claims"] = [{"name": "gpu"}]
+            self.members += made
         quorum = {own["metadata"]["annotations"]["gangwright.io/role"]: 0 for own in self.members}
         for own in self.members:
             quorum[own["metadata"]["annotations"]["gangwright.io/role"]] += 1
@@ -63,6 +71,27 @@ class Case:
             }
         room = {"cpu": "64", "memory": "64Gi", "pods": "110", GPU: str(chance.randint(1, 3))}
         return node(name, room=room, labels=labels)
+
+    def _slice(self, node: str) -> Object:
+        """The node has up to three devices of this case."""
+        attributes = {"case": {"string": self.name}}
+        devices = [{"name": f"d{n}", "attributes": attributes} for n in range(self.chance.randint(1, 3))]
+        pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+        spec = {"driver": DRIVER, "pool": pool, "nodeName": node, "devices": devices}
+        return {"apiVersion": GROUP, "kind": "ResourceSlice", "metadata": {"name": node}, "spec": spec}
+
+    @property
+    def of_class(self) -> tuple[Object, Object]:
+        """The class of these devices, and the template of a claim for one."""
+        text = f'device.driver == "{DRIVER}" && device.attributes["{DRIVER}"].case == "{self.name}"'
+        chosen = {"selectors": [{"cel": {"expression": text}}]}
+        requests = [{"name": "gpu", "exactly": {"deviceClassName": self.name}}]
+        meta = {"metadata": {"name": self.name}}
+        template = {"spec": {"devices": {"requests": requests}}}
+        return (
+            {"apiVersion": GROUP, "kind": "DeviceClass", **meta, "spec": chosen},
+            {"apiVersion": GROUP, "kind": "ResourceClaimTemplate", **meta, "spec": template},
+        )
 
     def _pod(
         self, name: str, *, gpu: int, rules: Object, app: str = "", node: str = "", role: int = -1
@@ -126,10 +155,12 @@ class Case:
     def decide(self, namespace: str) -> dict[str, str] | None:
         """Member → node in the order of the decision. None: the planner finds no seats."""
         engine, translator = Engine(Policy()), Translator()
-        things = [(kinds.Node, own) for own in self.nodes]
+        of_class = zip((DeviceClass, ResourceClaimTemplate), self.of_class, strict=True)
+        things = [*of_class, *((ResourceSlice, own) for own in self.devices)]
+        things += [(kinds.Node, own) for own in self.nodes]
         things += [(kinds.Pod, own) for own in (*self.residents, *self.members)]
         told = [event for kind, own in things for event in translator.seen(self._read(kind, own, namespace))]
-        engine.observe([*told, Synced(), TookOver()], 0.0)
+        engine.observe([*told, *translator.settle(), Synced(), TookOver()], 0.0)
         question = engine.ask(0.0)
         answer = engine.answer(question) if question is not None else None
         return dict(answer.seats) if isinstance(answer, Place) else None
@@ -137,6 +168,8 @@ class Case:
     def _read(self, kind: type, own: Object, namespace: str) -> Any:
         body = json.loads(json.dumps(own))
         meta = body["metadata"]
+        if kind is ResourceClaimTemplate:
+            meta["namespace"] = namespace
         if kind is kinds.Pod:
             meta |= {"namespace": namespace, "uid": meta["name"]}
             if "nodeName" not in body["spec"]:
@@ -184,6 +217,11 @@ async def test_kube_scheduler_accepts_what_the_planner_decides(api: Client, name
 
     async def one(case: Case, seats: dict[str, str]) -> list[str]:
         async with free:
+            of_class, template = case.of_class
+            await api.create(collection("deviceclasses"), of_class)
+            await api.create(collection("resourceclaimtemplates", namespace), template)
+            for own in case.devices:
+                await api.create(collection("resourceslices"), own)
             for own in case.residents:
                 await api.create(where("pods", namespace), own)
             return await accepted(api, namespace, case, seats)
@@ -192,5 +230,7 @@ async def test_kube_scheduler_accepts_what_the_planner_decides(api: Client, name
         await api.create_all(where("nodes"), [own for case in cases for own in case.nodes])
         found = await asyncio.gather(*(one(case, seats) for case, seats in cases.items()))
     finally:
+        await api.delete_all(collection("resourceslices"))
+        await api.delete_all(collection("deviceclasses"))
         await delete_all(api)
     assert [wrong for own in found for wrong in own] == []
