@@ -109,7 +109,7 @@ class Demand:
     """Everything that decides which nodes fit a pod. The planner treats pods with equal demands as interchangeable.
 
     `requests` includes the pod itself as one unit of the resource `pods`.  `constraints` are the term lists that must
-    hold besides the selector: the required node affinity of the pod and of its bound volumes.
+    hold besides the selector: the required node affinity of the pod, and the nodes of its volumes and claims.
     """
 
     requests: Amounts = ()
