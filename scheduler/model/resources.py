@@ -186,6 +186,11 @@ class ResourceAxis:
     def __len__(self) -> int:
         return len(self.names)
 
+    @property
+    def devices(self) -> tuple[int, ...]:
+        """The columns of devices, such as GPUs."""
+        return tuple(column for column, name in enumerate(self.names) if is_device(name))
+
     def extended(self, names: Iterable[str]) -> "ResourceAxis":
         """This axis, extended by columns for new names."""
         fresh = sorted({name for name in names if name not in self.index})

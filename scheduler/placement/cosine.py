@@ -11,9 +11,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.placement import scoring
 from scheduler.placement.distribution import Codes, Counts
 from scheduler.placement.node_candidates import Scratch, SeatingProblem, total
+from scheduler.placement.scoring import Alignment
 
 _Entry = tuple[int, float, float, int]
 """Tier, score (lower is better), free devices, place. The smallest entry is next."""
@@ -38,26 +38,20 @@ class _Places:
         self.tier: Final = tier
         self.units: Final = units
         self.devices: Final = pool.devices[places]
-        self.wanted: Final = scoring.shape(pool.snapshot.axis, pool.scale, pool.batches[batch].demand)
-        self.free: Final = scoring.shapes(pool, scratch, places)
-        self.score: Final = -scoring.rounded_cosine(self.free, self.wanted)
+        self._alignment: Final = Alignment(pool, scratch, dict(pool.requests[batch]), places)
         self.need: Final = pool.needed_devices(batch)
 
     def entry(self, place: int, seats: int) -> _Entry:
         """The entry of a place that already has this many seats of the batch."""
         devices = self.devices.item(place) - seats * self.need
         if not seats:
-            return (self.tier.item(place), self.score.item(place), devices, place)
-        free = [
-            max(have.item(place) - seats * want, 0.0)
-            for have, want in zip(self.free, self.wanted, strict=True)
-        ]
-        return (self.tier.item(place), -float(scoring.rounded_cosine(free, self.wanted)), devices, place)
+            return (self.tier.item(place), -self._alignment.steps.item(place), devices, place)
+        return (self.tier.item(place), -self._alignment.after(place, seats), devices, place)
 
     def ranked(self, among: NDArray[np.int64]) -> Iterator[_Entry]:
         """The places that fit, best first, before any seat is taken.  among: ascending."""
         live = among[self.units[among] > 0]
-        best: list[int] = live[np.lexsort([self.score[live], self.tier[live]])].tolist()
+        best: list[int] = live[np.lexsort([-self._alignment.steps[live], self.tier[live]])].tolist()
         return (self.entry(place, 0) for place in best)
 
 

@@ -13,6 +13,8 @@ from scheduler.model.admission import CORDON, obstacles
 from scheduler.model.cluster import Mask, Matrix, Snapshot
 from scheduler.model.decision import Wait
 from scheduler.model.demand import Demand, HostPort
+from scheduler.placement.distribution import Codes
+from scheduler.placement.flavors import flavors
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,7 @@ class FeasibilityCache:
         self._version: int | None = None
         self._kept: dict[tuple[object, ...], Where] = {}
         self._vain: dict[Hashable, Wait | None] = {}
+        self._flavors: Codes | None = None
 
     def of(self, snapshot: Snapshot, demand: Demand) -> Where:
         """Like `where`, but cached."""
@@ -77,6 +80,13 @@ class FeasibilityCache:
         if found is None:
             found = self._kept[demand.where] = where(snapshot, demand)
         return found
+
+    def flavors(self, snapshot: Snapshot) -> Codes:
+        """Like `flavors.flavors`, but cached."""
+        self._renew(snapshot)
+        if self._flavors is None:
+            self._flavors = flavors(snapshot)
+        return self._flavors
 
     def in_vain(self, snapshot: Snapshot, shape: Hashable, ask: Callable[[], Wait | None]) -> Wait | None:
         """The cached result of `ask()` for this shape: why it could not be seated in an empty cluster. None: it could."""
@@ -89,3 +99,4 @@ class FeasibilityCache:
         full = max(len(self._kept), len(self._vain)) >= self._limit
         if full or snapshot.nodes_version != self._version:
             self._version, self._kept, self._vain = snapshot.nodes_version, {}, {}
+            self._flavors = None

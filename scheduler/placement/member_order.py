@@ -183,14 +183,13 @@ class OrderedSeating:
             task, pool = self._task, self._task.pool
             units = pool.units[batch]
             if task.strategy is Strategy.COSINE:
-                wanted = scoring.shape(pool.snapshot.axis, pool.scale, pool.batches[batch].demand)
-                free = scoring.shapes(pool, task.scratch(), np.arange(len(pool)))
-                keys = [pool.devices, -scoring.rounded_cosine(free, wanted)]
+                request, places = dict(pool.requests[batch]), np.arange(len(pool))
+                keys = [pool.devices, -scoring.Alignment(pool, task.scratch(), request, places).steps]
             elif task.strategy is Strategy.SPREAD:
                 room = total(task.codes, units, task.domains)
                 keys = [units, task.codes, -scoring.of_domain(task, room)]
             else:
-                keys = list(reversed(scoring.snug(pool, units)))
+                keys = list(reversed(scoring.best_host(task, dict(pool.requests[batch]), units)))
             rank = np.empty(len(pool))
             rank[np.lexsort([np.arange(len(pool)), *keys])] = np.arange(len(pool))
             self._ranks[batch] = rank

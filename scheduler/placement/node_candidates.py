@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from scheduler.model.cluster import NOWHERE, Devices, Mask, Matrix, Snapshot
 from scheduler.model.demand import Demand
 from scheduler.model.neighbors import NO_NEIGHBORS, Neighbors, PodLabels
-from scheduler.model.resources import ResourceAxis, Vector, lacks
+from scheduler.model.resources import Vector, lacks
 from scheduler.model.workload import Gang, Role, Strategy, Uid
 from scheduler.placement.distribution import MOST, Codes, Counts, ascending
 from scheduler.placement.feasibility import clash
+from scheduler.placement.flavors import free_share
 from scheduler.placement.neighbor_rules import NeighborRules
 from scheduler.placement.shared_devices import limited, seated
 
@@ -48,11 +49,6 @@ def batches(role: Role, uids: Sequence[Uid], allowed: Mapping[Uid, Mask] | None)
         groups.setdefault(text, []).append(uid)
         masks[text] = mask
     return [Batch(role.demand, tuple(own), masks[text], *alike[1:]) for text, own in groups.items()]
-
-
-def device_columns(axis: ResourceAxis) -> list[int]:
-    """The columns of devices: extended resources, which have a domain in their names (`nvidia.com/gpu`)."""
-    return [column for column, name in enumerate(axis.names) if "/" in name]
 
 
 def total(codes: Codes, weights: Counts, groups: int) -> Counts:
@@ -95,6 +91,7 @@ class NodeCandidates:
     The order: fewest free devices first, then the order of nodes.
     rows: int[m], the node of each place.  free: float64[r, m], all resources.  devices: float64[m], the free
     devices of each, every kind in units of the node that has most.  asks: a member requests devices.
+    share: float64[m], the free share of all devices of each node's flavor, 0 if no member requests devices.
     units: for each batch Counts[m], 0 where it may not go.  coords: int[l, m], as in Topology.
     requests: for each batch, its (column, amount) pairs.
     apart: bool[b, b], batches whose members cannot share a node: host ports, anti-affinity.
@@ -107,6 +104,7 @@ class NodeCandidates:
     free: Matrix
     devices: Vector
     asks: bool
+    share: Vector
     scale: Vector
     units: tuple[Counts, ...]
     coords: Codes
@@ -120,7 +118,7 @@ class NodeCandidates:
 
     def needed_devices(self, batch: int) -> float:
         """How much of `devices` one member takes."""
-        devices = device_columns(self.snapshot.axis)
+        devices = self.snapshot.axis.devices
         return sum(float(want / self.scale[c]) for c, want in self.requests[batch] if c in devices)
 
     def domains(self, level: int) -> int:
@@ -132,12 +130,13 @@ def gather(
     snapshot: Snapshot,
     free: Matrix,
     members: Iterable[tuple[Batch, Mask]],
+    flavor: Codes,
     rules: NeighborRules | None = None,
     preferred: Vector | None = None,
 ) -> NodeCandidates:
     """The pool of these batches, each with bool[n]: where it may go regardless of free capacity.
 
-    free: float64[n, r].  Ties go to the fewest free devices, then to the preferred nodes (float64[n]), then by the order
+    free: float64[n, r].  flavor: Codes[n], the flavor of each node.  Ties go to the fewest free devices, then to the preferred nodes (float64[n]), then by the order
     of nodes.
     """
     pairs = tuple(members)
@@ -152,20 +151,22 @@ def gather(
         for own, (batch, mask) in enumerate(pairs)
     ]
     rows = np.flatnonzero(anywhere(everywhere, len(free)))
-    scale, columns = snapshot.scale, device_columns(snapshot.axis)
+    scale, columns = snapshot.scale, snapshot.axis.devices
     by_kind = [free[:, column][rows] for column in columns]
     devices = sum((kind / scale[c] for c, kind in zip(columns, by_kind, strict=True)), np.zeros(len(rows)))
     first = by_kind[0] if len(by_kind) == 1 else devices
     order = ascending(first) if preferred is None else np.lexsort((-preferred[rows], first))
     rows = rows[order]
     asked = {name for batch, _ in pairs for name, _ in batch.demand.requests}
+    asks = any(snapshot.axis.names[column] in asked for column in columns)
     return NodeCandidates(
         snapshot,
         tuple(batch for batch, _ in pairs),
         rows,
         free.T.take(rows, axis=1),
         devices[order],
-        any(snapshot.axis.names[column] in asked for column in columns),
+        asks,
+        free_share(snapshot, free, flavor)[rows] if asks else np.zeros(len(rows)),
         scale,
         tuple(units[rows] for units in everywhere),
         snapshot.topology.columns.take(rows, axis=1),

@@ -19,7 +19,7 @@ from scheduler.model.workload import Strategy
 from scheduler.placement.cosine import realign
 from scheduler.placement.distribution import TIERS, Codes, Counts, fill
 from scheduler.placement.node_candidates import Scratch, SeatingProblem, total
-from scheduler.placement.scoring import of_domain, snug
+from scheduler.placement.scoring import best_host, of_domain
 
 _NEARLY: Final = 1 - 1e-9
 """Sums over many nodes may exceed 2**53 and be rounded. An early rejection must not depend on the last digit."""
@@ -210,7 +210,7 @@ def _tiers(task: SeatingProblem, attempt: Attempt) -> Codes:
 def best(task: SeatingProblem, trial: Trial) -> int | None:
     """The coarse group to take among those that hold the whole quorum. None: no group does.
 
-    Of single hosts: the snuggest, then the one in the tightest domain. Of single domains: the tightest, then the one
+    Of single hosts: the best host, then the one in the tightest domain. Of single domains: the tightest, then the one
     with the fewest hosts used. Of wider groups: the fewest domains, then the fewest hosts, then the tightest. Ties go
     to the first.
     """
@@ -223,7 +223,7 @@ def best(task: SeatingProblem, trial: Trial) -> int | None:
     slack = attempt.sums(task.slack)
     if attempt.hosts:
         outer = of_domain(task, total(task.codes, task.slack, task.domains))
-        keys = [outer, *reversed(snug(task.pool, task.slack))]
+        keys = [outer, *reversed(best_host(task, task.sums, task.slack))]
     else:
         sat = trial.scratch.sat()
         hosts = total(attempt.coarse, sat.astype(float), attempt.coarses)

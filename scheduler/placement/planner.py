@@ -129,6 +129,7 @@ class Ground:
             self.snapshot,
             self.free,
             [(batch, self.open_to(batch)) for batch in members],
+            self.masks.flavors(self.snapshot),
             self.rules,
             preference(self.snapshot, self.gang, self.free),
         )

@@ -7,12 +7,18 @@ Why pack counts devices before whole demands: a training cluster runs out of dev
 (ATC '23), the tightest node by whole demands leaves 9% of the GPUs unused, and the node with the fewest free devices
 leaves 5%.
 
-Alignment is the cosine between the free vector of a node and the demand, over CPU, memory and devices, each in units
-of the node that has most of it. It is rounded to steps of 5%. Unrounded, two nodes never tie, and then nothing keeps
-free devices together.
+Alignment is the cosine between the free vector of a node and a demand, over devices and the CPU and memory that are
+requested, each in units of the node that has most of it. For members with devices, the free share of all devices of
+the node's flavor is added, which keeps scarce products free. `OPENING` is subtracted on a node where no device is in
+use, which keeps whole nodes free. The sum is rounded to steps of 5%. Unrounded, two nodes never tie, and then nothing
+keeps free devices together.
+
+`pack` uses the same sum for one host, but free CPU and memory that the free devices of a node cannot use do not count.
+Otherwise pods that request little CPU would avoid the last devices of a node, and no node would stay whole for gangs.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import reduce
 from operator import mul
 from typing import Any, Final, TypeAlias
 
@@ -32,12 +38,16 @@ from scheduler.placement.node_candidates import (
     SeatingProblem,
     anywhere,
     counted,
-    device_columns,
     total,
 )
 
 STEPS: Final = 20
 """Alignment is rounded to steps of 1/20."""
+
+OPENING: Final = 0.15
+"""Subtracted from the alignment of a node where no device is in use. Chosen on five mixes of the openb trace of FGD: with
+0.1 to 0.2 the mean allocation stays within 0.2 points of the best.
+"""
 
 _TINY: Final = 1e-300
 """Keeps the cosine with an empty vector at 0."""
@@ -53,14 +63,9 @@ def cosine(free: Sequence[Number], demand: Sequence[float]) -> Number:
     return across / (lengths**0.5 + _TINY)
 
 
-def rounded_cosine(free: Sequence[Number], demand: Sequence[float]) -> Number:
-    """Alignment in whole steps, 0 … STEPS."""
-    return (cosine(free, demand) * STEPS + 0.5) // 1
-
-
 def compared(axis: ResourceAxis) -> tuple[int, ...]:
     """The columns that alignment is over: CPU, memory and devices."""
-    return (axis.index[CPU], axis.index[MEMORY], *device_columns(axis))
+    return (axis.index[CPU], axis.index[MEMORY], *axis.devices)
 
 
 def shape(axis: ResourceAxis, scale: Vector, demand: Demand) -> tuple[float, ...]:
@@ -69,12 +74,52 @@ def shape(axis: ResourceAxis, scale: Vector, demand: Demand) -> tuple[float, ...
     return tuple(wanted.get(axis.names[column], 0) / float(scale[column]) for column in compared(axis))
 
 
-def shapes(pool: NodeCandidates, scratch: Scratch, places: NDArray[np.int64]) -> list[Vector]:
-    """The free capacity of these places over the compared columns, in units of the largest node."""
-    return [
-        np.maximum(scratch.free(column)[places], 0) / pool.scale[column]
-        for column in compared(pool.snapshot.axis)
-    ]
+class Alignment:
+    """How well each of p places suits members with one request: the alignment in whole steps, larger is better."""
+
+    def __init__(
+        self,
+        pool: NodeCandidates,
+        scratch: Scratch,
+        request: Mapping[int, float],
+        places: NDArray[np.int64],
+        *,
+        capped: bool = False,
+    ) -> None:
+        """request: by column, the amount.  places: int64[p].
+
+        capped: free CPU and memory count up to what the free devices of the place can use.
+        """
+        axis, rows = pool.snapshot.axis, pool.rows[places]
+        columns = [column for column in compared(axis) if column in axis.devices or request.get(column)]
+        self._wanted: Final = [request.get(column, 0.0) / float(pool.scale[column]) for column in columns]
+        self._free = [np.maximum(scratch.free(c)[places], 0) / pool.scale[c] for c in columns]
+        idle, self._share = np.zeros(len(places), dtype=bool), np.zeros(len(places))
+        asked = [column for column in axis.devices if request.get(column)]
+        if asked:
+            capacity = pool.snapshot.capacity
+            unused = (scratch.free(column)[places] >= capacity[rows, column] for column in axis.devices)
+            idle, self._share = reduce(np.logical_and, unused), pool.share[places]
+        if asked and capped:
+            members = reduce(np.minimum, (scratch.free(c)[places] / request[c] for c in asked))
+            self._free = [
+                have if column in axis.devices else np.minimum(have, members * want)
+                for column, have, want in zip(columns, self._free, self._wanted, strict=True)
+            ]
+        self.steps: Final = _steps(cosine(self._free, self._wanted) + self._share - OPENING * idle)
+        """float64[p]: before another member is seated."""
+
+    def after(self, place: int, seats: int) -> float:
+        """The steps of one of the places after so many members were seated there, at least one."""
+        free = [
+            max(have.item(place) - seats * want, 0.0)
+            for have, want in zip(self._free, self._wanted, strict=True)
+        ]
+        return float(_steps(cosine(free, self._wanted) + self._share.item(place)))
+
+
+def _steps(alignment: Number) -> Number:
+    return (alignment * STEPS + 0.5) // 1
 
 
 Keys: TypeAlias = Sequence[NDArray[Any]]
@@ -100,9 +145,27 @@ def snug(pool: NodeCandidates, room: Counts) -> Keys:
     return [pool.devices, -room if pool.asks else room]
 
 
+def best_host(task: SeatingProblem, request: Mapping[int, float], room: Counts) -> Keys:
+    """The best aligned host for all members together, if they request devices; then by `snug`.
+
+    request: by column, of all members.  room: float64[m], how often they fit on a node.
+    """
+    pool = task.pool
+    keys = snug(pool, room)
+    if not pool.asks:
+        return keys
+    return [-Alignment(pool, task.scratch(), request, np.arange(len(pool)), capped=True).steps, *keys]
+
+
 def tightest(task: SeatingProblem) -> Keys:
-    """The nearest first, then by `snug`, then the domain that fits the fewest members."""
-    return [task.codes < 0, task.distance, *snug(task.pool, task.pool.units[0]), _room(task)]
+    """The nearest first, then the best host, then the domain that fits the fewest members."""
+    pool = task.pool
+    return [
+        task.codes < 0,
+        task.distance,
+        *best_host(task, dict(pool.requests[0]), pool.units[0]),
+        _room(task),
+    ]
 
 
 def evenest(task: SeatingProblem) -> Keys:
@@ -114,9 +177,8 @@ def evenest(task: SeatingProblem) -> Keys:
 def aligned(task: SeatingProblem) -> Keys:
     """The nearest first, then the best aligned node."""
     pool = task.pool
-    wanted = shape(pool.snapshot.axis, pool.scale, pool.batches[0].demand)
-    free = shapes(pool, task.scratch(), np.arange(len(pool)))
-    return [task.codes < 0, task.distance, -rounded_cosine(free, wanted)]
+    score = Alignment(pool, task.scratch(), dict(pool.requests[0]), np.arange(len(pool)))
+    return [task.codes < 0, task.distance, -score.steps]
 
 
 STRATEGIES: Final[Mapping[Strategy, Callable[[SeatingProblem], Keys]]] = {

@@ -1,9 +1,13 @@
 """What each row of strategy × level × required means, on clusters small enough to count by hand."""
 
+import random
+
+import numpy as np
 import pytest
 
-from scheduler.model.decision import Reason
-from tests.placement.support.asking import decide, per_domain, per_node, place, wait
+from scheduler.model.decision import Place, Reason
+from scheduler.placement import planner
+from tests.placement.support.asking import POLICY, decide, per_domain, per_node, place, wait
 from tests.support.builders import (
     GPU,
     a_cluster,
@@ -283,6 +287,82 @@ class TestAligned:
         gang = a_gang(1, strategy="cosine", cpu=8, memory=32, gpu=1)
 
         assert set(place(snapshot, gang).seats.values()) == {"n1"}
+
+    @pytest.mark.parametrize("strategy", ["pack", "cosine"])
+    def test_scarce_flavors_stay_free(self, strategy):
+        """A pod that may use two products gets the one of which more is free, and not the tightest node."""
+        snapshot = a_snapshot(
+            [
+                *(a_node(f"a{i}", gpu=4, labels={"nvidia.com/gpu.product": "A100"}) for i in range(4)),
+                *(a_node(f"t{i}", gpu=4, labels={"nvidia.com/gpu.product": "T4"}) for i in range(4)),
+            ],
+            used={**{f"a{i}": a_demand(gpu=3) for i in range(4)}, "t0": a_demand(gpu=1)},
+        )
+
+        assert place(snapshot, a_gang(1, gpu=1, strategy=strategy)).seats == {"pod-0": "t0"}
+        assert place(snapshot, a_gang(1, gpu=4, strategy=strategy)).seats == {"pod-0": "t1"}
+
+    @pytest.mark.parametrize("strategy", ["pack", "cosine"])
+    def test_a_node_in_use_before_an_idle_one(self, strategy):
+        """No idle node is opened for a pod that fits on a node in use."""
+        snapshot = a_snapshot(
+            [a_node(f"n{i}", cpu=64, gpu=8) for i in range(4)], used={"n2": a_demand(cpu=48, gpu=6)}
+        )
+
+        assert place(snapshot, a_gang(1, gpu=2, cpu=8, strategy=strategy)).seats == {"pod-0": "n2"}
+
+    def test_pack_fills_nodes_that_keep_spare_cpu(self):
+        """With pack, little requested CPU is no reason to avoid the last devices of a node. With cosine it is."""
+        snapshot = a_snapshot(
+            [a_node(f"n{i}", cpu=64, gpu=8) for i in range(2)], used={"n1": a_demand(cpu=14, gpu=7)}
+        )
+
+        assert place(snapshot, a_gang(1, gpu=1, cpu=2, strategy="pack")).seats == {"pod-0": "n1"}
+        assert place(snapshot, a_gang(1, gpu=1, cpu=2, strategy="cosine")).seats == {"pod-0": "n0"}
+
+    @pytest.mark.parametrize("strategy", ["pack", "cosine"])
+    def test_devices_that_would_be_stranded(self, strategy):
+        """A pod avoids a node whose last CPU it would take from free devices."""
+        snapshot = a_snapshot(
+            [a_node(f"n{i}", cpu=64, gpu=8) for i in range(2)],
+            used={"n0": a_demand(cpu=60, gpu=2), "n1": a_demand(cpu=24, gpu=1)},
+        )
+
+        assert place(snapshot, a_gang(1, gpu=1, cpu=4, strategy=strategy)).seats == {"pod-0": "n1"}
+
+    @pytest.mark.parametrize("strategy", ["pack", "cosine"])
+    def test_pods_without_devices(self, strategy):
+        """A pod without devices goes to a node without devices, even if nodes with devices are in use."""
+        snapshot = a_snapshot(
+            [a_node("a", cpu=64, gpu=8), a_node("b", cpu=64, gpu=8), a_node("plain", cpu=64)],
+            used={"a": a_demand(cpu=8, gpu=1)},
+        )
+
+        assert place(snapshot, a_gang(1, cpu=8, strategy=strategy)).seats == {"pod-0": "plain"}
+
+    @pytest.mark.parametrize("strategy", ["pack", "cosine"])
+    def test_the_ranking_agrees(self, strategy):
+        """The best node of the ranking is the node that a gang of one gets."""
+        chance = random.Random(7)
+        for _ in range(60):
+            nodes = [
+                a_node(
+                    f"n{i}",
+                    cpu=chance.choice([32, 64]),
+                    gpu=chance.choice([2, 8]),
+                    labels={"nvidia.com/gpu.product": chance.choice(["T4", "A100"])},
+                )
+                for i in range(6)
+            ]
+            used = {
+                node.name: a_demand(cpu=chance.randrange(0, 30), gpu=chance.randrange(0, 3)) for node in nodes
+            }
+            snapshot = a_snapshot(nodes, used=used)
+            gang = a_gang(1, cpu=chance.choice([1, 4, 9]), gpu=chance.choice([1, 2]), strategy=strategy)
+            decision = decide(snapshot, gang)
+            _, scores = planner.rank(snapshot, gang, POLICY, np.ones(len(nodes), dtype=bool))
+            if isinstance(decision, Place):
+                assert snapshot.names[scores.argmax()] == decision.seats["pod-0"]
 
     def test_each_seat_changes_the_next(self):
         """The second member is looked at in the room that the first has left."""
