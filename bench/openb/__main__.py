@@ -8,7 +8,7 @@ import typer
 
 from bench import ending
 from bench.openb.mixes import MIXES, known, published
-from bench.openb.policies import POLICIES
+from bench.openb.policies import FIRST_FIT, POLICIES
 from bench.openb.runs import STRATEGIES, Case, Ties
 from bench.traces import TraceError
 
@@ -19,7 +19,7 @@ def main(
     seed: Annotated[int, typer.Option(help="Published order of arrivals, 42 to 51.")] = 42,
     by: Annotated[
         str,
-        typer.Option(help=f"What chooses the nodes: {', '.join((*STRATEGIES, *POLICIES))}."),
+        typer.Option(help=f"What chooses the nodes: {', '.join((*STRATEGIES, *POLICIES, FIRST_FIT))}."),
     ] = "pack",
     ties: Annotated[Ties, typer.Option(help="Which of equally good nodes is taken.")] = Ties.SHUFFLED,
 ) -> None:

@@ -97,22 +97,29 @@ def clustering(books: Books, rows: Ints, shape: Shape) -> Ints:
     return scores
 
 
+FIRST_FIT: Final = "FirstFit"
+"""The first node that fits, in the fixed order. Not published: it shows how much of a result is the tie rule."""
+
 _SCORES: Final = {
     "Random": Policy(nothing, drawn, drawn=True),
     "DotProd": Policy(dot_product),
     "GpuClustering": Policy(clustering),
     "GpuPacking": Policy(packing),
     "BestFit": Policy(best_fit),
+    FIRST_FIT: Policy(nothing),
 }
-POLICIES: Final = (*_SCORES, "FGD")
+POLICIES: Final = ("Random", "DotProd", "GpuClustering", "GpuPacking", "BestFit", "FGD")
 """In the order of the publication."""
 
 
 def policy(name: str, expected: Sequence[Shape]) -> Policy:
-    """A published policy.  expected: the shapes of all pods of the mix, which FGD knows beforehand.  Raises TraceError."""
+    """A published policy, or first fit.  expected: the shapes of all pods of the mix, which FGD knows beforehand.
+
+    Raises TraceError.
+    """
     if name == "FGD":
         fragmentation = Fragmentation(expected)
         return Policy(fragmentation.score, fragmentation.pick)
     if name not in _SCORES:
-        raise TraceError(f"policy: {name!r} not found. Use one of {', '.join(POLICIES)}.")
+        raise TraceError(f"policy: {name!r} not found. Use one of {', '.join((*POLICIES, FIRST_FIT))}.")
     return _SCORES[name]

@@ -24,12 +24,12 @@ class Ties(StrEnum):
     NAMED = "named"
     """The first by the name that the trace gives it."""
     DRAWN = "drawn"
-    """Any, drawn for each pod, the rule of kube-scheduler. Of the published policies only."""
+    """Any, drawn for each pod, the rule of kube-scheduler. Not for strategies."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One run. by: a published policy, or a strategy of Gangwright."""
+    """One run. by: a published policy, first fit, or a strategy of Gangwright."""
 
     mix: str
     seed: int

@@ -299,13 +299,14 @@ def test_the_table(monkeypatch):
     short(monkeypatch)
     table = openb.make(Profile.QUICK, 1)
 
-    assert [row[:2] for row in table.rows[:4]] == [
+    assert [row[:2] for row in table.rows[:5]] == [
+        ["default", "FirstFit"],
         ["default", "BestFit"],
         ["default", "FGD"],
         ["default", "Gangwright, pack"],
         ["default", "Gangwright, cosine"],
     ]
-    assert len(table.rows) == 4 * (len(MIXES) + 1)
+    assert len(table.rows) == 5 * (len(MIXES) + 1)
     assert {len(row) for row in table.rows} == {len(table.columns)}
     mean = statistics.fmean(published(mix)["FGD", 42][130] for mix in MIXES)
     over = table.figures["cosine_mean_130"] - mean
