@@ -20,7 +20,7 @@ LINES: Final = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)))
 HATCHES: Final = ("", "//", "..", "\\\\", "xx", "--", "++", "oo")
 MARKERS: Final = "osD^vPX*"
 
-FEW: Final = 25
+FEW: Final = 12
 """Points of a line up to which each has a mark, and its interval as a bar. Beyond, the interval is a band."""
 
 LABELED: Final = 18
