@@ -146,7 +146,7 @@ def beside_serving(
     shop.until(lambda: shop.clock.now >= begun + length)
     uses = [(first, last) for first, last in job.uses.values()] + shop.served()
     line = slots.timeline(uses, begun, begun + length)
-    line[length] = list(line.values())[-2]  # all go on
+    line[max(line)] = list(line.values())[-2]  # all go on
     gaps = slots.gaps(line, published.SERVING_SLOTS, orders)
     return Beside(
         slots.mean_use(line, published.SERVING_SLOTS),

@@ -1,7 +1,7 @@
 """Charts as pictures. The colors differ in brightness too, and lines and bars in their pattern, so prints stay readable."""
 
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import matplotlib as mpl
 
@@ -32,7 +32,7 @@ NEAR: Final = 0.7
 LETTERS: Final = 96
 """Places with more letters than fit the axis are written at an angle."""
 
-SETTINGS: Final = {
+SETTINGS: Final[dict[Any, Any]] = {
     "svg.hashsalt": "bench",
     "font.size": 10,
     "axes.spines.top": False,
@@ -71,7 +71,7 @@ def _draw(chart: Chart, path: Path) -> None:
 def _lines(axes: Axes, chart: Chart) -> None:
     for turn, series in enumerate(chart.series):
         x, y = [float(place) for place in series.x], list(series.y)
-        look = {
+        look: dict[str, Any] = {
             "color": COLORS[turn % len(COLORS)],
             "ls": LINES[turn % len(LINES)],
             "lw": 1.6,
@@ -102,7 +102,7 @@ def _bars(axes: Axes, chart: Chart) -> None:
     for turn, series in enumerate(chart.series):
         offset = (turn - (len(chart.series) - 1) / 2) * width
         x, error = [places.index(str(place)) + offset for place in series.x], list(series.error) or None
-        look = {"color": COLORS[turn % len(COLORS)], "label": series.name, "capsize": 3}
+        look: dict[str, Any] = {"color": COLORS[turn % len(COLORS)], "label": series.name, "capsize": 3}
         if near:
             axes.errorbar(x, series.y, error, ls="", marker=MARKERS[turn % len(MARKERS)], ms=5, **look)
             continue
@@ -110,8 +110,10 @@ def _bars(axes: Axes, chart: Chart) -> None:
         bars = axes.bar(x, series.y, width * 0.92, yerr=error, **look)
         if len(values) <= LABELED:
             axes.bar_label(bars, [_short(value) for value in series.y], padding=2, fontsize=8)
-    turned = max(map(len, places)) * len(places) > LETTERS
-    axes.set_xticks(range(len(places)), places, **({"rotation": 30, "ha": "right"} if turned else {}))
+    turned: dict[str, Any] = (
+        {"rotation": 30, "ha": "right"} if len(max(places, key=len)) * len(places) > LETTERS else {}
+    )
+    axes.set_xticks(range(len(places)), places, **turned)
     axes.grid(visible=near, axis="x")
 
 

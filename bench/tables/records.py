@@ -16,8 +16,11 @@ import numpy as np
 from bench.tables.table import Chart, Profile, Series, Table
 
 ROOT: Final = Path(__file__).parents[2]
-CODE: Final = ("bench", "scheduler")
-"""Folders whose code a table rests on."""
+SHOWN_BY: Final = ("ranges.toml", "document.py", "pictures.py")
+"""Files beside this one that change what is shown of a table, and not what is measured."""
+
+CODE: Final = ("bench", "scheduler", ":!bench/*.md", *(f":!bench/tables/{name}" for name in SHOWN_BY))
+"""What a table rests on, as Git's patterns."""
 
 
 class TableError(ValueError):
