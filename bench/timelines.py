@@ -48,7 +48,7 @@ OFFER: Final = decode("offer", {})
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Seconds. start: of a worker, until it is ready. resize: in which nobody trains."""
+    """Seconds. start: of a worker, until it is ready. resize: in which training stands still."""
 
     start: float
     resize: float

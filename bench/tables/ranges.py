@@ -18,7 +18,7 @@ PATH: Final = Path(__file__).parent / "ranges.toml"
 MARGIN: Final = 0.2
 """Of the mean: how far a proposed range reaches for a figure that differs from run to run."""
 
-EXACT: Final = 0.002
+EXACT: Final = 0.005
 """Of the figure: how far a proposed range reaches for a figure that is the same in each run."""
 
 

@@ -239,7 +239,7 @@ def test_proposed_ranges_read_as_ranges(tmp_path):
     (tmp_path / "ranges.toml").write_text("\n".join(lines), encoding="utf-8")
     found = ranges.read(Profile.QUICK, known.NAMES, tmp_path / "ranges.toml")["openb"]
 
-    assert (found["same"].low, found["same"].high) == pytest.approx((3.992, 4.008))
+    assert (found["same"].low, found["same"].high) == pytest.approx((3.98, 4.02))
     assert (found["seconds"].low, found["seconds"].high) == (80.0, 120.0)
     assert "2 runs" in found["seconds"].why
 
