@@ -11,11 +11,11 @@ from bench.tables.table import Cell, Chart, Profile, Series, Table
 
 LABELS: Final = {
     STRICT: "FIFO, no backfill",
-    FREE: "FIFO, backfill without reservation",
-    FIFO: "FIFO with a reservation (default)",
-    LAS: "least attained service, suspends Jobs",
-    SHORTEST: "shortest first, true runtimes",
-    NOISY: "shortest first, runtimes off by up to 2×",
+    FREE: "FIFO, free backfill",
+    FIFO: "FIFO, reservation (default)",
+    LAS: "LAS, suspends Jobs",
+    SHORTEST: "shortest first",
+    NOISY: "shortest first, noisy",
 }
 SHORT: Final = {
     STRICT: "no backfill",
@@ -33,8 +33,8 @@ COLUMNS: Final = (
     "mean completion, h",
     "mean wait, h",
     "p99 wait, h",
-    "mean wait of 16+ GPUs, h",
-    "p99 wait of 16+ GPUs, h",
+    "16+ GPUs: mean wait, h",
+    "16+ GPUs: p99 wait, h",
     "GPUs in use, %",
     "suspensions",
 )
@@ -112,7 +112,14 @@ def _notes(results: Sequence[Result], parts: Mapping[str, int | None]) -> Iterat
             yield f"Missed: {bar.name} is {bar.ratio:.2f}. It should be at most {bar.most:.2f}."
     yield "The settings are the defaults in all but order and backfill, the same on every cluster."
     yield "The wait of a job is its completion time minus its runtime, so it includes restarts and suspensions."
-    yield "Backfill without a reservation starves large gangs: compare their p99 wait with that of the default."
+    yield (
+        "Free backfill has no reservation, so it starves large gangs: compare their p99 wait. LAS is least attained "
+        "service."
+    )
+    yield (
+        "With a reservation and with “shortest first” jobs state their runtimes. Noisy ones are between half and twice "
+        "the truth. LAS knows none."
+    )
 
 
 def _chart(
