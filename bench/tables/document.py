@@ -32,9 +32,10 @@ class Outcome:
 
 def document(profile: Profile, outcomes: Mapping[str, Outcome]) -> str:
     """By table, in the order of the report. A table without record and error is not measured yet."""
+    spent = duration(sum(one.record.seconds for one in outcomes.values() if one.record))
     parts = [
         f"# {TITLE}",
-        f"Made by `python -m bench --profile {profile}`. A dash means not published or not measured.",
+        f"Made by `python -m bench --profile {profile}` in {spent}. A dash means not published or not measured.",
         _grid(("table", "time", "figures in range"), list(starmap(_summary, outcomes.items()))),
         *_findings(outcomes),
     ]

@@ -1,5 +1,6 @@
 """Charts as pictures. The colors differ in brightness too, and lines and bars in their pattern, so prints stay readable."""
 
+import textwrap
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,7 +31,10 @@ NEAR: Final = 0.7
 """Of the largest bar: if the smallest is above it, marks replace bars, which would all look alike."""
 
 LETTERS: Final = 96
-"""Places with more letters than fit the axis are written at an angle."""
+"""That fit below the axis, side by side. Longer places are broken into lines."""
+
+SHORTEST: Final = 8
+"""Letters of a line below which places are written at an angle instead."""
 
 SETTINGS: Final[dict[Any, Any]] = {
     "svg.hashsalt": "bench",
@@ -110,10 +114,11 @@ def _bars(axes: Axes, chart: Chart) -> None:
         bars = axes.bar(x, series.y, width * 0.92, yerr=error, **look)
         if len(values) <= LABELED:
             axes.bar_label(bars, [_short(value) for value in series.y], padding=2, fontsize=8)
-    turned: dict[str, Any] = (
-        {"rotation": 30, "ha": "right"} if len(max(places, key=len)) * len(places) > LETTERS else {}
-    )
-    axes.set_xticks(range(len(places)), places, **turned)
+    fit = LETTERS // len(places)
+    if fit < SHORTEST:
+        axes.set_xticks(range(len(places)), places, rotation=30, ha="right")
+    else:
+        axes.set_xticks(range(len(places)), [textwrap.fill(place, fit) for place in places])
     axes.grid(visible=near, axis="x")
 
 
