@@ -3,6 +3,7 @@
 Lives here: measurements that anybody can repeat, and the tools that they share with the tests and the demo.
 Never here: a test (a figure is no proof; `tests/` asserts no time).
 
+    tables  what others published beside what Gangwright does, as one report: `python -m bench`
     micro   the planner, the filter verb and the cache, by themselves: `python -m bench.micro`
     load    whole rates on a real control plane, beside none and beside its own gangs: `python -m bench.load`
     soak    memory, events and the end of a Gangwright through which many gangs went: `python -m bench.soak`

@@ -45,18 +45,46 @@ class Job(NamedTuple):
         return self.batch / self.steps[workers]
 
 
-class Training:
-    """The job from its first step on; times are seconds since then."""
+class Clock:
+    """Seconds, and what is due when. Jobs that share resources share a clock."""
 
-    def __init__(self, job: Job, parameters: Parameters, least: int, noise: float, seed: int) -> None:
+    def __init__(self) -> None:
+        self.now = 1.0
+        self._queue: list[tuple[float, int, Callable[[], None]]] = []
+        self._count = 0
+
+    def later(self, seconds: float, what: Callable[[], None]) -> None:
+        self._count += 1
+        heapq.heappush(self._queue, (self.now + seconds, self._count, what))
+
+    def step(self) -> None:
+        """Goes to the next thing that is due, and does it."""
+        self.now, _, what = heapq.heappop(self._queue)
+        what()
+
+
+class Training:
+    """The job from its first step on; times are seconds since then. warm, idle: costs in place of `WARM` and `IDLE`."""
+
+    def __init__(
+        self,
+        job: Job,
+        parameters: Parameters,
+        least: int,
+        noise: float,
+        seed: int,
+        *,
+        clock: Clock | None = None,
+        warm: float = WARM,
+        idle: float = IDLE,
+    ) -> None:
         self.job, self._noise, self._chance = job, noise, random.Random(seed)
-        self.now = self._began = 1.0
+        self._clock, self._warm_s, self._idle_s = clock or Clock(), warm, max(idle, WRITE)
+        self._began = self.now
         self.done = 0
         """Steps."""
         self.trail: list[tuple[float, int]] = []
         """Since when it has had which size."""
-        self._queue: list[tuple[float, int, Callable[[], None]]] = []
-        self._count = 0
         self._pods: set[str] = set()
         self._warm: set[str] = set()
         """Newcomers at the barrier."""
@@ -68,7 +96,7 @@ class Training:
         self._told: tuple[int, float | None] = (0, None)
         self._reports = 0
         """Of this round."""
-        self._membership = Reconciler("bench/job")
+        self._membership = Reconciler(f"bench/{job.name}")
         most = max(job.steps)
         spec = Spec(min_workers=least, max_workers=most, parameters=parameters)
         for event in (job_events.Restored(None), job_events.SpecSeen(spec), job_events.Listed()):
@@ -76,6 +104,10 @@ class Training:
         self._later(0.0, self._look)
         self._later(0.0, self._ask)
         self._later(INTERVAL, self._report)
+
+    @property
+    def now(self) -> float:
+        return self._clock.now
 
     @property
     def size(self) -> int:
@@ -92,12 +124,10 @@ class Training:
         while self.done * self.job.batch < self.job.samples:
             if self.trail and self.now - self._began - self.trail[-1][0] > patience:
                 return
-            self.now, _, what = heapq.heappop(self._queue)
-            what()
+            self._clock.step()
 
     def _later(self, seconds: float, what: Callable[[], None]) -> None:
-        self._count += 1
-        heapq.heappush(self._queue, (self.now + seconds, self._count, what))
+        self._clock.later(seconds, what)
 
     # The master
 
@@ -132,13 +162,17 @@ class Training:
     # The pods
 
     def _start(self, effect: job_effects.StartWorker) -> None:
+        self._pods.add(f"w{effect.number}")
+        self._seated(effect)
+
+    def _seated(self, effect: job_effects.StartWorker) -> None:
+        """It has a node, and starts there."""
         uid = f"w{effect.number}"
-        self._pods.add(uid)
         seen = job_events.WorkerSeen(
             uid, uid, node=f"n{effect.number}", role=effect.role, phase="Running", number=effect.number
         )
         self._later(0.0, lambda: self._handle(seen))
-        self._later(WARM, lambda: self._ready(uid))
+        self._later(self._warm_s, lambda: self._ready(uid))
 
     def _ready(self, uid: str) -> None:
         if uid in self._pods:
@@ -160,7 +194,7 @@ class Training:
         self._ring = tuple(uid for _, uid in sorted(ring))
         self._round = effect.round
         self._warm.difference_update(self._ring)
-        self._later(IDLE - WRITE, self._begin)
+        self._later(self._idle_s - WRITE, self._begin)
 
     def _over(self, uid: str) -> None:
         self._handle(job_events.Exited(uid, 0))
@@ -183,7 +217,7 @@ class Training:
     def _step(self, *, first: bool = False, took: float = 0.0) -> None:
         self.done += 1
         if first:
-            self._values.update(idle_s=IDLE + took)
+            self._values.update(idle_s=self._idle_s + took)
         else:
             self._spent.append(took)
         if self._called > self._round:
