@@ -1,9 +1,9 @@
 """Gangs of 1 to 8 learners on 100 nodes of 4 GPUs: how long they wait if gangs are packed, aligned or spread.
 
-Lives here: the jobs of FfDL's comparison (Jayaram et al., Middleware '19) as far as they are published, the published
-system's way to spread, and one run. Published are the nodes, the number of jobs, and the ranges and means of learners,
-GPUs and CPUs. Not published are arrivals and runtimes. Here arrivals are Poisson, and runtimes are lognormal with a
-median of 4 hours.
+Lives here: the jobs of FfDL's comparison (Jayaram et al., Middleware '19) as far as they are published, the way that a
+scheduler of single pods spreads, and one run. Published are the nodes, the number of jobs, and the ranges and means of
+learners, GPUs and CPUs. Not published are arrivals and runtimes. Here arrivals are Poisson, and runtimes are lognormal
+with a median of 4 hours.
 Never here: a decision of Gangwright. The simulator runs the same engine as the service.
 
     python -m bench.ffdl --load 0.7 --rule pack --rule spread --seeds 5
@@ -106,7 +106,7 @@ def policy(rule: Rule, backfill: Backfill) -> Policy:
 
 
 class MostFree(Engine):
-    """The same queue, with other seats for the gangs that fit: the published system's SPREAD.
+    """The same queue, with other seats for the gangs that fit: the SPREAD that FfDL's PACK replaced.
 
     For members of one demand a seat here or there changes nothing for the others: if the gang fits, it also fits so.
     """

@@ -26,7 +26,7 @@ class Amount:
 
 
 AMOUNT: Final[Mapping[Profile, Amount]] = {
-    Profile.QUICK: Amount(3, 1500, ()),
+    Profile.QUICK: Amount(5, 1500, ()),
     Profile.FULL: Amount(10, JOBS, (Backfill.RESERVE, Backfill.NONE)),
 }
 
@@ -34,7 +34,7 @@ Runs = Sequence[Outcome]
 
 
 def make(profile: Profile, workers: int) -> Table:
-    """The table. Quick: 3 seeds of 1,500 jobs. Full: 10 seeds of 4,000 jobs, and two more queues."""
+    """The table. Quick: 5 seeds of 1,500 jobs. Full: 10 seeds of 4,000 jobs, and two more queues."""
     amount = AMOUNT[profile]
     where = [(Backfill.FREE, load) for load in LOADS] + [(other, CLAIMED) for other in amount.others]
     cases = [
@@ -54,9 +54,9 @@ def layout(runs: Runs, amount: Amount) -> Table:
     }
     return Table(
         title="FfDL: gangs packed or spread",
-        shows="How long 4,000 gangs wait on 100 nodes of 4 GPUs if their learners are packed on few hosts, aligned or "
-        "spread. FfDL published the nodes, the jobs' sizes and the gain of PACK, but not arrivals and runtimes, "
-        "so only the comparison counts.",
+        shows="How long gangs wait on 100 nodes of 4 GPUs if their learners are packed on few hosts, aligned or spread. "
+        "FfDL published the nodes and the sizes of the jobs, but not arrivals and runtimes. So the comparison counts, "
+        "not the waits.",
         columns=(
             "queue",
             "load",
@@ -123,10 +123,11 @@ def _notes(amount: Amount) -> Sequence[str]:
         ),
         "Arrivals are Poisson. Runtimes are lognormal with a median of 4 hours and a sigma of 1. Jobs state none.",
         (
-            "most-free puts each learner on the node with the most free GPUs, as a scheduler of single pods spreads. It is "
-            "FfDL's SPREAD, in the same queue. spread is Gangwright's: as even, but among equal nodes it takes the fullest."
+            "most-free puts each learner on the node with the most free GPUs, as a scheduler of single pods spreads: the "
+            "SPREAD that FfDL's PACK replaced, in the same queue. spread is Gangwright's: as even, but among equal nodes it "
+            "takes the fullest."
         ),
-        "The queue `free` starts whatever fits, as FfDL does. `reserve` is Gangwright's default.",
+        "The queue `free` starts whatever fits, as kube-scheduler does. `reserve` is Gangwright's default.",
         "hosts / fewest: nodes that a gang uses, over the fewest empty nodes that hold it.",
     )
 
