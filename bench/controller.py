@@ -9,7 +9,7 @@ from typing import Final
 
 from bench.traces import Job
 from scheduler.model.demand import Demand
-from scheduler.model.resources import PODS, amounts
+from scheduler.model.resources import CPU, PODS, amounts
 from scheduler.model.workload import GangKey, GiveWay, Membership, Owner, OwnerTraits, Pod, PodKey, Uid, Wish
 
 GPU: Final = "nvidia.com/gpu"
@@ -99,7 +99,7 @@ class Run:
         return Pod(
             uid=Uid(f"{self.number}-{number}"),
             key=PodKey(job.namespace, f"{job.name}-{number}"),
-            demand=Demand(amounts({GPU: job.gpus, PODS: 1})),
+            demand=Demand(amounts({GPU: job.gpus, CPU: job.cpu * 1000, PODS: 1})),
             scheduler="gangwright",
             priority=job.priority,
             created=now,

@@ -29,7 +29,7 @@ from scheduler.model import events as ev
 from scheduler.model.cluster import Node
 from scheduler.model.policy import Policy
 from scheduler.model.queueing import Backfill, Order
-from scheduler.model.resources import PODS, amounts
+from scheduler.model.resources import CPU, PODS, amounts
 from scheduler.model.workload import (
     Phase,
     PlanNote,
@@ -57,12 +57,12 @@ class OverbookedError(RuntimeError):
     """More runs on a node than it has."""
 
 
-def some_nodes(count: int, *, gpus: int = 8, racks: int = 1) -> list[Node]:
-    """Equal nodes, evenly in so many racks, in the order of their names."""
+def some_nodes(count: int, *, gpus: int = 8, racks: int = 1, cpu: int = 0) -> list[Node]:
+    """Equal nodes, evenly in so many racks, in the order of their names.  cpu: cores of each."""
     return [
         Node(
             f"n{number:04d}",
-            amounts({GPU: gpus, PODS: PODS_A_NODE}),
+            amounts({GPU: gpus, CPU: cpu * 1000, PODS: PODS_A_NODE}),
             {
                 "kubernetes.io/hostname": f"n{number:04d}",
                 "gangwright.io/rack": f"r{number * racks // count:03d}",
@@ -207,7 +207,8 @@ class Simulation:
         """It is done. That its pods are gone is told later: an ended pod uses no room."""
         run.lost += run.penalty
         started = self.now if run.started is None else run.started
-        self.fates.append(Fate(run.job, started, self.now, run.suspensions, run.evictions, run.lost))
+        hosts = len({pod.node for pod in run.pods.values()})
+        self.fates.append(Fate(run.job, started, self.now, run.suspensions, run.evictions, run.lost, hosts))
         pods = self._take_down(run)
         self._late += [ev.PodGone(pod.uid, pod.key) for pod in pods]
         self._late.append(ev.OwnerGone(run.owner.uid))

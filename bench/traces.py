@@ -41,6 +41,8 @@ class Job:
     namespace: str = "default"
     suspends: bool = False
     """It may be suspended, and goes on later from where it was; otherwise who takes its room ends it."""
+    cpu: int = 0
+    """Cores of each member."""
 
     @property
     def size(self) -> int:
