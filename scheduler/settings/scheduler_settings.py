@@ -49,7 +49,7 @@ class Placement:
     strategy: Annotated[Strategy, kinds.word(Strategy)] = _CORE.strategy
     """Strategy of gangs that specify none. `pack` uses few domains and few hosts. `spread` distributes members evenly
     over domains. `cosine` packs, and inside a domain prefers the node whose free resources are proportioned like the
-    demand. Defaults to pack because collectives are fastest on few hosts."""
+    demand, of a product with many free devices. Defaults to pack because collectives are fastest on few hosts."""
 
     level: Annotated[str, _level_name] = _CORE.level
     """Level that the strategy applies to. Must be one of `cluster.levels`. Defaults to rack because bandwidth usually
