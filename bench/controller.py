@@ -43,6 +43,11 @@ class Run:
     """Seconds that it used and that do not count."""
 
     @property
+    def demand(self) -> Demand:
+        """Of each member."""
+        return Demand(amounts({GPU: self.job.gpus, PODS: 1, **dict(self.job.others)}))
+
+    @property
     def owner(self) -> Owner:
         return Owner("Job", self.job.name, f"job/{self.number}", "batch/v1")
 
@@ -99,7 +104,7 @@ class Run:
         return Pod(
             uid=Uid(f"{self.number}-{number}"),
             key=PodKey(job.namespace, f"{job.name}-{number}"),
-            demand=Demand(amounts({GPU: job.gpus, PODS: 1})),
+            demand=self.demand,
             scheduler="gangwright",
             priority=job.priority,
             created=now,
