@@ -12,6 +12,7 @@ what a run costs depends on the number of jobs and not on the time that they tak
 
 import heapq
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -29,7 +30,7 @@ from scheduler.model import events as ev
 from scheduler.model.cluster import Node
 from scheduler.model.policy import Policy
 from scheduler.model.queueing import Backfill, Order
-from scheduler.model.resources import CPU, PODS, amounts
+from scheduler.model.resources import CPU, PODS, amounts, described
 from scheduler.model.workload import (
     Phase,
     PlanNote,
@@ -90,7 +91,7 @@ class Simulation:
         """Who arrived at the last happening."""
         self._restart = restart
         self._nodes = nodes
-        self._free = {node.name: dict(node.capacity)[GPU] for node in nodes}
+        self._free = {node.name: Counter(dict(node.capacity)) for node in nodes}
         self._runs = [Run(job, number) for number, job in enumerate(sorted(jobs, key=lambda j: j.arrival))]
         self._check_fits()
         self._arrived = 0
@@ -220,7 +221,7 @@ class Simulation:
         pods = run.take_down()
         for pod in pods:
             if pod.node is not None:
-                self._free[pod.node] += run.job.gpus
+                self._free[pod.node].update(dict(pod.demand.requests))
             del self._run_of[pod.uid]
         return pods
 
@@ -243,8 +244,9 @@ class Simulation:
     def _ungate(self, effect: ef.Ungate) -> list[ev.Event]:
         """Without its gate the pod is bound to its seat at once, and runs."""
         run = self._run_of[effect.uid]
-        self._free[effect.node] -= run.job.gpus
-        if self._free[effect.node] < 0:
+        free = self._free[effect.node]
+        free.subtract(dict(run.pods[effect.uid].demand.requests))
+        if min(free.values()) < 0:
             raise OverbookedError(f"{effect.node} has no room for {effect.key} at {self.now:g} s")
         run.bound += 1
         if run.bound == run.job.members:
@@ -287,10 +289,14 @@ class Simulation:
     def _check_fits(self) -> None:
         """Raises StuckError for a job that the empty cluster could not hold."""
         for run in self._runs:
-            seats = sum(free // run.job.gpus for free in self._free.values())
-            if seats < run.job.members:
-                job = run.job
-                raise StuckError(f"{job.name}: {job.members} × {job.gpus} GPUs do not fit the empty cluster")
+            job, wanted = run.job, run.demand.requests
+            seats = sum(min(free[name] // amount for name, amount in wanted) for free in self._free.values())
+            if seats < job.members:
+                texts = (
+                    f"{n} GPUs" if name == GPU else described(name, n) for name, n in wanted if name != PODS
+                )
+                demand = " and ".join(texts)
+                raise StuckError(f"{job.name}: {job.members} × {demand} do not fit the empty cluster")
 
 
 def main(

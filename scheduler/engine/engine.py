@@ -23,7 +23,7 @@ from scheduler.engine.head import waits
 from scheduler.engine.planning import Answer as Made
 from scheduler.engine.planning import Fault, Question
 from scheduler.engine.preempt_verb import PreemptVerb
-from scheduler.engine.scheduling_queue import QueueOrder
+from scheduler.engine.queue_order import QueueOrder
 from scheduler.ledger import Ledger, conditions, gang_spec
 from scheduler.ledger.gang import GangRecord, Member, Spec, Step
 from scheduler.model.cluster import Mask, Snapshot

@@ -1,9 +1,8 @@
-"""The turns of gangs, and how a planning pass goes through the queue.
+"""How a planning pass goes through the queue.
 
-Turns follow the policy in force. With `fair`, they follow each namespace's share at the last sorting. When more
-capacity is free, a pass asks about the first gangs of the queue again, and then continues at its position.
+When more capacity is free, a pass asks about the first gangs of the queue again, and then continues at its position.
 
-Never here: the order itself (placement.order), the queue (ledger.pending_queue), or which gang is open (equivalence).
+Never here: the order itself (queue_order), the queue (ledger.pending_queue), or which gang is open (equivalence).
 """
 
 import operator
@@ -13,12 +12,8 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import islice, takewhile
 from typing import Final, TypeAlias
 
-from scheduler.ledger.cache import Cache
 from scheduler.ledger.gang import GangRecord
 from scheduler.ledger.pending_queue import PendingQueue, Turn
-from scheduler.model.cluster import Snapshot
-from scheduler.model.queueing import Order, Waiting
-from scheduler.placement import order
 
 FirstOpen: TypeAlias = Callable[[Iterable[GangRecord]], GangRecord | None]
 """Returns the first of these gangs that is worth a question. They are in the order of the queue."""
@@ -170,67 +165,3 @@ class Pass:
         for record in takewhile(lambda record: record is not found, again):
             del pending.touched[id(record)]
         return found
-
-
-SORTED_AT_ONCE: Final = 500
-"""The length of a queue up to which it is sorted again whenever shares change. Sorting a longer one takes milliseconds,
-so it is sorted every few seconds."""
-
-
-class QueueOrder:
-    """Turns by policy and share."""
-
-    def __init__(self, cache: Cache, snapshot: Callable[[], Snapshot]) -> None:
-        self._cache = cache
-        self._snapshot = snapshot
-        self._usage = -1
-        self._dominants: dict[str, float] = {}
-        self._dominants_at = (-1, -1)
-        self._ranked: dict[str, float] = {}
-        """The dominant share that decides the turns of each namespace's gangs. All gangs of a namespace use the same
-        value. Otherwise they would keep overtaking each other as they are seated one by one."""
-
-    def at_once(self, queued: int) -> bool:
-        """With the order `fair`: usage has changed, and the queue is short enough to be sorted immediately."""
-        usage, before = self._cache.share_usage, self._usage
-        self._usage = usage.version
-        fair = self._cache.policy.order is Order.FAIR
-        return fair and before != usage.version and queued <= SORTED_AT_ONCE
-
-    def ages_at(self, waiting: Waiting) -> float:
-        """When it moves forward by age alone. Infinity: never."""
-        return order.ages_at(waiting, self._cache.policy)
-
-    def shifted(self, turn: order.Turn, by: float) -> order.Turn:
-        """The same turn, with the share of its namespace changed by `by`."""
-        return order.shifted(turn, by)
-
-    def turn(self, waiting: Waiting, now: float) -> order.Turn:
-        policy, namespace = self._cache.policy, waiting.gang.key.namespace
-        if policy.order is not Order.FAIR:
-            return order.turn(waiting, policy, now, 0.0)
-        if namespace not in self._ranked:
-            self._ranked[namespace] = self._dominant(namespace)
-        return order.turn(waiting, policy, now, self._ranked[namespace])
-
-    def moved(self, queue: Sequence[GangRecord]) -> dict[str, float]:
-        """The new dominant share of each namespace whose share changed since the last call. Empty without order `fair`."""
-        if self._cache.policy.order is not Order.FAIR:
-            return {}
-        before = self._ranked
-        if len(before) > len(queue):  # some have no waiting gangs anymore
-            present = {record.key.namespace for record in queue}
-            before = {name: share for name, share in before.items() if name in present}
-        self._ranked = {name: self._dominant(name) for name in before}
-        return {name: now for name, now in self._ranked.items() if before[name] != now}
-
-    def _dominant(self, namespace: str) -> float:
-        """The weighted dominant share of a namespace, cached until usage or nodes change."""
-        usage, nodes = self._cache.share_usage, self._cache.nodes
-        if self._dominants_at != (usage.version, nodes.version):
-            self._dominants, self._dominants_at = {}, (usage.version, nodes.version)
-        if namespace not in self._dominants:
-            picture = self._snapshot()
-            total = dict(zip(picture.axis.names, picture.capacity.sum(axis=0).tolist(), strict=True))
-            self._dominants[namespace] = order.dominant_share(usage.of(namespace), total)
-        return self._dominants[namespace]

@@ -7,7 +7,7 @@ half of the resources that one needs. Never here: the rollback of a rejected one
 
 import operator
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -40,11 +40,14 @@ class Turns(Protocol):
     def ages_at(self, waiting: Waiting) -> float:
         """When it moves forward by age alone; infinity: never."""
 
-    def moved(self, queue: Sequence[GangRecord]) -> Mapping[str, float]:
-        """Namespaces with gangs that moved since the last call because of other gangs, and their new sort values."""
+    def peers(self, key: GangKey) -> Hashable:
+        """The group of this gang. The gangs of one group move together."""
+
+    def moved(self, queue: Sequence[GangRecord]) -> Mapping[Hashable, float]:
+        """Groups of gangs that moved since the last call because of other gangs, and their new sort values."""
 
     def shifted(self, turn: Turn, by: float) -> Turn:
-        """The new turn of a gang of such a namespace. Only valid if it did not come of age meanwhile."""
+        """The new turn of a gang of such a group. Only valid if it did not come of age meanwhile."""
 
     def at_once(self, queued: int) -> bool:
         """Update the positions of a queue of this length now, instead of every few seconds only."""
@@ -60,7 +63,10 @@ class ByArrival:
     def ages_at(self, _waiting: Waiting) -> float:
         return float("inf")
 
-    def moved(self, _queue: Sequence[GangRecord]) -> Mapping[str, float]:
+    def peers(self, key: GangKey) -> Hashable:
+        return key.namespace
+
+    def moved(self, _queue: Sequence[GangRecord]) -> Mapping[Hashable, float]:
         return {}
 
     def shifted(self, turn: Turn, _by: float) -> Turn:
@@ -216,12 +222,13 @@ class PendingQueue:
         moved, self._again = self.turns.moved(self.queue()), now + REORDER
         if not due and not moved:
             return
-        before, shifted = self.queue(), self.turns.shifted
+        before, peers, shifted = self.queue(), self.turns.peers, self.turns.shifted
         for key in self._aging.due(now):
             self._records[key].order = self.turns.turn(self._waiting[key], now)
-        movers = [record for record in before if record.key.namespace in moved] if moved else []
-        for record in movers:
-            record.order = shifted(record.order, moved[record.key.namespace])
+        for record in before if moved else ():
+            by = moved.get(peers(record.key))
+            if by is not None:
+                record.order = shifted(record.order, by)
         self._sorted = sorted(before, key=_ORDER)  # mostly sorted already, which is fast
         self.rekeyed += 1
         if any(map(operator.is_not, before, self._sorted)):

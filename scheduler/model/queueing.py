@@ -39,6 +39,7 @@ class Order(StrEnum):
     LAS = "las"
     SHORTEST = "shortest"
     FAIR = "fair"
+    FIT = "fit"
 
 
 class Backfill(StrEnum):

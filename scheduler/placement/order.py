@@ -71,10 +71,11 @@ def _runtime(waiting: Waiting, policy: Policy) -> float:
 
 
 _MEASURE: Final[Mapping[Order, Callable[[Waiting, Policy, float], float]]] = {
-    Order.FIFO: lambda _waiting, _policy, _dominant: 0.0,
-    Order.LAS: lambda waiting, policy, _dominant: float(band(waiting.attained, policy.las_quantum)),
-    Order.SHORTEST: lambda waiting, policy, _dominant: _runtime(waiting, policy),
-    Order.FAIR: lambda _waiting, _policy, dominant: dominant,
+    Order.FIFO: lambda _waiting, _policy, _standing: 0.0,
+    Order.LAS: lambda waiting, policy, _standing: float(band(waiting.attained, policy.las_quantum)),
+    Order.SHORTEST: lambda waiting, policy, _standing: _runtime(waiting, policy),
+    Order.FAIR: lambda _waiting, _policy, standing: standing,
+    Order.FIT: lambda _waiting, _policy, standing: standing,
 }
 """The measure of each order among gangs of one priority, smaller first. Arrival decides between equals."""
 
@@ -92,21 +93,22 @@ def ages_at(waiting: Waiting, policy: Policy) -> float:
     return waiting.arrived + patience
 
 
-def turn(waiting: Waiting, policy: Policy, now: float, dominant: float) -> Turn:
+def turn(waiting: Waiting, policy: Policy, now: float, standing: float) -> Turn:
     """The sort key of this gang, smaller first.
 
-    dominant: the weighted dominant share of its namespace (`dominant_share`), or 0 if the order does not use it.
+    standing: what the order takes from the cluster: the weighted dominant share of the gang's namespace (`fair`, see
+    `dominant_share`), or how it fits (`fit`, see alignment.misfits), otherwise 0.
     A gang that has waited until `ages_at` ranks by arrival, ahead of all younger gangs of its priority. So only gangs
     of its priority that have waited even longer can pass it, and no gang starves in any order.
     """
     aged = now >= ages_at(waiting, policy)
-    measure = 0.0 if aged else _MEASURE[policy.order](waiting, policy, dominant)
+    measure = 0.0 if aged else _MEASURE[policy.order](waiting, policy, standing)
     since = waiting.arrived if aged or waiting.born is None else waiting.born
     gang = waiting.gang
     return (not waiting.first, -gang.priority, not aged, measure, since, gang.key)
 
 
-def shifted(turn: Turn, dominant: float) -> Turn:
-    """The sort key in the order `fair` after the share of the gang's namespace changed to `dominant`."""
+def shifted(turn: Turn, standing: float) -> Turn:
+    """The sort key in the order `fair` or `fit` after the gang's standing changed."""
     first, priority, young, _, since, key = turn
-    return (first, priority, young, dominant, since, key) if young else turn
+    return (first, priority, young, standing, since, key) if young else turn

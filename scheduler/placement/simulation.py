@@ -16,9 +16,10 @@ import numpy as np
 
 from scheduler.model.cluster import Matrix
 from scheduler.model.decision import Place
-from scheduler.model.queueing import Backfill
+from scheduler.model.queueing import Backfill, Order
 from scheduler.model.resources import Vector
 from scheduler.placement import planner
+from scheduler.placement.alignment import NO_FIT, alignments
 from scheduler.placement.forecast_setup import (
     ForecastCapacity,
     ForecastSetup,
@@ -30,7 +31,9 @@ from scheduler.placement.forecast_setup import (
     merged,
     snug,
 )
+from scheduler.placement.order import turn
 from scheduler.placement.reservation import Search, could_hold, departures, expected_ends, uses_of
+from scheduler.placement.scoring import compared
 
 
 class HeadReservation:
@@ -80,7 +83,7 @@ class Simulation:
         self._now = setup.now
         self._capacity: Final = ForecastCapacity(setup.demands, setup.capacity.free, setup.capacity.units)
         self._expected: Final = setup.expected.tolist()
-        self._queue: Final = setup.queue
+        self._queue: Sequence[int] = setup.queue
         self._full: Final[set[int]] = set()  # shapes that found no seats since capacity was last freed
         self._upto = 0  # all gangs of the queue before this place have started
         self._ceilings: Final = setup.ceilings.copy()
@@ -106,7 +109,7 @@ class Simulation:
 
     @property
     def _waits(self) -> bool:
-        return len(self._starts) < len(self._queue)
+        return len(self._starts) < len(self._setup.queue)
 
     # ── starts and ends ─────────────────────────────────────────────────────────────────────────────────
 
@@ -130,7 +133,7 @@ class Simulation:
 
     def _pass(self) -> None:
         """Try all gangs in turn. A gang that does not fit waits, and the first of these may block those behind."""
-        head = self._ahead()
+        head = self._ahead() if self._setup.policy.order is not Order.FIT else self._ahead_by_fit()
         backfill = self._setup.policy.backfill
         if head is None or backfill is Backfill.NONE:
             return
@@ -156,6 +159,32 @@ class Simulation:
             if begun:
                 self._upto += 1
         return None
+
+    def _ahead_by_fit(self) -> int | None:
+        """The same with the order `fit`: sorted again after gangs have started, until none ahead of the head fits."""
+        while True:
+            before = len(self._starts)
+            self._sort()
+            head = self._ahead()
+            if head is None or len(self._starts) == before or self._tries <= 0:
+                return head
+
+    def _sort(self) -> None:
+        """Sort the waiting gangs by how they fit in the free capacity."""
+        setup, capacity = self._setup, self._capacity
+        columns = list(compared(setup.snapshot.axis))
+        wants, scale = setup.demands.wants[:, columns], setup.snapshot.scale[columns]
+        best = alignments(wants, capacity.free[:, columns], capacity.units, scale).tolist()
+        measures = [
+            -sum(members * best[demand] for demand, members in own.needs) if holds(capacity, own) else NO_FIT
+            for own in setup.shapes
+        ]
+        turns = {
+            one: turn(setup.waiting[one], setup.policy, self._now, measures[setup.shape[one]])
+            for one in self._queue
+            if one not in self._starts
+        }
+        self._queue, self._upto = sorted(turns, key=turns.__getitem__), 0
 
     def _behind(self) -> None:
         """Start the gangs that fit past the head, in the order of the queue.

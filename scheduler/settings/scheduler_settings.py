@@ -158,7 +158,7 @@ class Queue:
     order: Annotated[Order, kinds.word(Order)] = _CORE.order
     """Order of gangs with the same priority. `fifo` follows arrival. `las` puts the least attained service first and
     needs no estimates. `shortest` puts the shortest expected runtime first. `fair` puts the namespace first that uses
-    the least of its share. Defaults to fifo."""
+    the least of its share. `fit` puts the gang first that uses most of what is free. Defaults to fifo."""
 
     backfill: Annotated[Backfill, kinds.word(Backfill)] = _CORE.backfill
     """Which gangs may start while the first one waits for resources. `reserve` lets others start if they do not delay

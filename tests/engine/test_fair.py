@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from scheduler.engine import Engine
-from scheduler.engine.scheduling_queue import SORTED_AT_ONCE
+from scheduler.engine.queue_order import SORTED_AT_ONCE
 from scheduler.ledger.pending_queue import REORDER
 from scheduler.model import events as ev
 from scheduler.model.policy import Policy

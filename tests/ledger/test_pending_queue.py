@@ -36,6 +36,9 @@ class World:
     def ages_at(self, waiting: Waiting) -> float:
         return waiting.arrived + PATIENCE
 
+    def peers(self, key: GangKey) -> str:
+        return key.namespace
+
     def shifted(self, turn: tuple[object, ...], by: float) -> tuple[object, ...]:
         return (*turn[:1], by, *turn[2:]) if turn[0] else turn
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from scheduler.model.cluster import Nomination
 from scheduler.model.policy import Policy
-from scheduler.model.queueing import Backfill, Estimate, Share, Stay, Usage, Waiting
+from scheduler.model.queueing import Backfill, Estimate, Order, Share, Stay, Usage, Waiting
 from scheduler.model.workload import GangKey
 from scheduler.placement.feasibility import FeasibilityCache
 from scheduler.placement.forecast import COURSES, SHARED, end_of, forecast
@@ -92,6 +92,32 @@ def test_backfill_is_as_the_policy_says(backfill, starts):
     line = [waiting("large", 2, runs=10), waiting("long", gpu=4, runs=50), waiting("short", gpu=4, runs=20)]
 
     assert scenario(snapshot, line, stays, Policy(backfill=backfill)) == starts
+
+
+def test_with_the_order_fit_the_best_fit_of_each_moment_starts():
+    """A large gang at the head is passed by smaller ones that fit, the largest of them first, until it fits itself."""
+    snapshot, stays = full(1, (NOW + 10, {0: 4}), (NOW + 20, {0: 4}))
+    line = [
+        waiting("large", gpu=8, runs=10),
+        waiting("small", gpu=1, runs=5),
+        waiting("middle", gpu=4, runs=15),
+    ]
+
+    for backfill in Backfill:
+        starts = scenario(snapshot, line, stays, Policy(order=Order.FIT, backfill=backfill))
+        assert starts == {"middle": 10, "small": 20, "large": 25}
+
+
+def test_with_the_order_fit_no_gang_passes_one_that_has_aged():
+    """From the age limit on the reservation of a gang holds against younger ones that fit."""
+    snapshot, stays = full(1, (NOW + 10, {0: 4}), (NOW + 20, {0: 4}))
+    line = [waiting("large", gpu=8, runs=10), waiting("middle", gpu=4, runs=15)]
+    line[0] = replace(line[0], arrived=NOW - 200)
+
+    assert scenario(snapshot, line, stays, Policy(order=Order.FIT, age_limit=150.0)) == {
+        "large": 20,
+        "middle": 30,
+    }
 
 
 def test_who_stays_uses_only_what_is_left_beside_the_head():

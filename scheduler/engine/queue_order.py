@@ -1,0 +1,134 @@
+"""The turns of the waiting gangs under the policy in force.
+
+With `fair` and `fit`, a turn depends on other gangs: on the share of its namespace, or on the free capacity. All gangs of
+one group (a namespace, or gangs of one shape) keep the standing of the last sorting. Otherwise they would keep
+overtaking each other as they are seated one by one.
+
+Never here: the sort key (placement.order), how a gang fits (placement.alignment), or the queue (ledger.pending_queue).
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Final
+
+from scheduler.ledger.cache import Cache
+from scheduler.ledger.gang import GangRecord
+from scheduler.model.cluster import Snapshot
+from scheduler.model.queueing import Order, Waiting
+from scheduler.model.workload import Gang, GangKey
+from scheduler.placement import order
+from scheduler.placement.alignment import misfits
+from scheduler.placement.feasibility import FeasibilityCache
+
+SORTED_AT_ONCE: Final = 500
+"""The length of a queue up to which it is sorted again whenever standings change. Sorting a longer one takes
+milliseconds, so it is sorted every few seconds."""
+
+SHIFTING: Final = frozenset({Order.FAIR, Order.FIT})
+"""The orders in which gangs move because of other gangs."""
+
+
+class QueueOrder:
+    """Turns by policy, share and free capacity."""
+
+    def __init__(self, cache: Cache, snapshot: Callable[[], Snapshot]) -> None:
+        self._cache = cache
+        self._snapshot = snapshot
+        self._seen = -1
+        self._dominants: dict[str, float] = {}
+        self._dominants_at = (-1, -1)
+        self._shapes = GangShapes()
+        self._masks = FeasibilityCache()
+        self._order = cache.policy.order
+        self._ranked: dict[Hashable, float] = {}
+        """The standing of each group at the last sorting."""
+
+    def at_once(self, queued: int) -> bool:
+        """Standings have changed, and the queue is short enough to be sorted immediately."""
+        cache, before = self._cache, self._seen
+        if cache.policy.order not in SHIFTING:
+            return False
+        self._seen = cache.share_usage.version if cache.policy.order is Order.FAIR else cache.nodes.generation
+        return before != self._seen and queued <= SORTED_AT_ONCE
+
+    def ages_at(self, waiting: Waiting) -> float:
+        """When it moves forward by age alone. Infinity: never."""
+        return order.ages_at(waiting, self._cache.policy)
+
+    def peers(self, key: GangKey) -> Hashable:
+        """The group of this gang: its namespace, or with the order `fit` its shape."""
+        return self._shapes.of.get(key) if self._order is Order.FIT else key.namespace
+
+    def shifted(self, turn: order.Turn, by: float) -> order.Turn:
+        """The same turn, with the standing of its group changed to `by`."""
+        return order.shifted(turn, by)
+
+    def turn(self, waiting: Waiting, now: float) -> order.Turn:
+        policy = self._cache.policy
+        if policy.order is not self._order:
+            self._order, self._ranked, self._shapes = policy.order, {}, GangShapes()
+        if policy.order not in SHIFTING:
+            return order.turn(waiting, policy, now, 0.0)
+        if policy.order is Order.FIT:
+            self._shapes.add(waiting.gang)
+        group = self.peers(waiting.gang.key)
+        if group not in self._ranked:
+            self._ranked |= self._standings([group])
+        return order.turn(waiting, policy, now, self._ranked[group])
+
+    def moved(self, queue: Sequence[GangRecord]) -> dict[Hashable, float]:
+        """The new standing of each group whose standing changed since the last call. Empty if no gang moves."""
+        if self._order not in SHIFTING or self._order is not self._cache.policy.order:
+            return {}
+        before = self._ranked
+        if max(len(before), len(self._shapes.of)) > len(queue):  # some groups have no waiting gangs anymore
+            self._shapes.keep({record.key for record in queue})
+            present = {self.peers(record.key) for record in queue}
+            before = {group: standing for group, standing in before.items() if group in present}
+        self._ranked = self._standings(before)
+        return {group: now for group, now in self._ranked.items() if before[group] != now}
+
+    def _standings(self, groups: Iterable[Hashable]) -> dict[Hashable, float]:
+        """The standing of each group now."""
+        if self._order is not Order.FIT:
+            return {group: self._dominant(str(group)) for group in groups}
+        gangs = {group: self._shapes.example[group] for group in groups}
+        return dict(zip(gangs, misfits(self._snapshot(), list(gangs.values()), self._masks), strict=True))
+
+    def _dominant(self, namespace: str) -> float:
+        """The weighted dominant share of a namespace, cached until usage or nodes change."""
+        usage, nodes = self._cache.share_usage, self._cache.nodes
+        if self._dominants_at != (usage.version, nodes.version):
+            self._dominants, self._dominants_at = {}, (usage.version, nodes.version)
+        if namespace not in self._dominants:
+            picture = self._snapshot()
+            total = dict(zip(picture.axis.names, picture.capacity.sum(axis=0).tolist(), strict=True))
+            self._dominants[namespace] = order.dominant_share(usage.of(namespace), total)
+        return self._dominants[namespace]
+
+
+class GangShapes:
+    """Numbers for the shapes of the waiting gangs, because hashing a shape takes long.
+
+    of: the number of each gang's shape.  example: one gang of each shape.
+    """
+
+    def __init__(self) -> None:
+        self.of: dict[GangKey, int] = {}
+        self.example: dict[Hashable, Gang] = {}
+        self._numbers: dict[Hashable, int] = {}
+        self._next = 0
+
+    def add(self, gang: Gang) -> None:
+        """This gang waits."""
+        number = self._numbers.setdefault(gang.shape, self._next)
+        if number == self._next:
+            self._next += 1
+            self.example[number] = gang
+        self.of[gang.key] = number
+
+    def keep(self, keys: set[GangKey]) -> None:
+        """Forget all other gangs."""
+        self.of = {key: number for key, number in self.of.items() if key in keys}
+        used = set(self.of.values())
+        self._numbers = {shape: number for shape, number in self._numbers.items() if number in used}
+        self.example = {number: self.example[number] for number in used}
