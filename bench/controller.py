@@ -9,7 +9,7 @@ from typing import Final
 
 from bench.traces import Job
 from scheduler.model.demand import Demand
-from scheduler.model.resources import CPU, PODS, amounts
+from scheduler.model.resources import PODS, amounts
 from scheduler.model.workload import GangKey, GiveWay, Membership, Owner, OwnerTraits, Pod, PodKey, Uid, Wish
 
 GPU: Final = "nvidia.com/gpu"
@@ -41,6 +41,11 @@ class Run:
     evictions: int = 0
     lost: float = 0.0
     """Seconds that it used and that do not count."""
+
+    @property
+    def demand(self) -> Demand:
+        """Of each member."""
+        return Demand(amounts({GPU: self.job.gpus, PODS: 1, **dict(self.job.others)}))
 
     @property
     def owner(self) -> Owner:
@@ -99,7 +104,7 @@ class Run:
         return Pod(
             uid=Uid(f"{self.number}-{number}"),
             key=PodKey(job.namespace, f"{job.name}-{number}"),
-            demand=Demand(amounts({GPU: job.gpus, CPU: job.cpu * 1000, PODS: 1})),
+            demand=self.demand,
             scheduler="gangwright",
             priority=job.priority,
             created=now,

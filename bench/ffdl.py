@@ -32,6 +32,7 @@ from scheduler.model.cluster import Snapshot
 from scheduler.model.decision import Place
 from scheduler.model.policy import Policy
 from scheduler.model.queueing import Backfill
+from scheduler.model.resources import CPU, amounts
 from scheduler.model.workload import Gang, Strategy, Uid
 from scheduler.placement.node_candidates import counted
 
@@ -74,7 +75,7 @@ def jobs(seed: int, load: float, count: int = JOBS) -> list[Job]:
                 runtime=chance.lognormvariate(math.log(MEDIAN), SIGMA),
                 members=chance.choice(LEARNERS),
                 gpus=chance.choice(GPUS_A_LEARNER),
-                cpu=chance.choices(CPUS_A_LEARNER, weights)[0],
+                others=amounts({CPU: 1000 * chance.choices(CPUS_A_LEARNER, weights)[0]}),
             )
         )
     return out
@@ -82,7 +83,8 @@ def jobs(seed: int, load: float, count: int = JOBS) -> list[Job]:
 
 def fewest(job: Job) -> int:
     """The fewest empty nodes that hold all of its learners."""
-    return -(-job.members // min(GPUS // job.gpus, CPUS // max(job.cpu, 1)))
+    cpu = dict(job.others).get(CPU, 0)
+    return -(-job.members // min(GPUS // job.gpus, 1000 * CPUS // max(cpu, 1)))
 
 
 class Rule(StrEnum):

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from scheduler.model.resources import Amounts
+
 DATA: Final = Path(__file__).parent / "data"
 GPUS: Final = 8
 """Of a node. Both traces come from clusters of such nodes."""
@@ -41,8 +43,8 @@ class Job:
     namespace: str = "default"
     suspends: bool = False
     """It may be suspended, and goes on later from where it was; otherwise who takes its room ends it."""
-    cpu: int = 0
-    """Cores of each member."""
+    others: Amounts = ()
+    """What each member requests besides GPUs."""
 
     @property
     def size(self) -> int:
