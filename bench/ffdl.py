@@ -32,7 +32,7 @@ from scheduler.model.cluster import Snapshot
 from scheduler.model.decision import Place
 from scheduler.model.policy import Policy
 from scheduler.model.queueing import Backfill
-from scheduler.model.resources import CPU, Amounts, amounts
+from scheduler.model.resources import CPU, amounts
 from scheduler.model.workload import Gang, Strategy, Uid
 from scheduler.placement.node_candidates import counted
 
@@ -58,11 +58,6 @@ LONG: Final = 900.0
 """Seconds in the queue after which a wait counts as long."""
 
 
-def cores(count: int) -> Amounts:
-    """The request of a learner for so many cores."""
-    return amounts({CPU: count * 1000})
-
-
 def jobs(seed: int, load: float, count: int = JOBS) -> list[Job]:
     """Jobs that keep the share `load` of all GPUs busy on average, in order of arrival."""
     chance = random.Random(seed)
@@ -80,7 +75,7 @@ def jobs(seed: int, load: float, count: int = JOBS) -> list[Job]:
                 runtime=chance.lognormvariate(math.log(MEDIAN), SIGMA),
                 members=chance.choice(LEARNERS),
                 gpus=chance.choice(GPUS_A_LEARNER),
-                others=cores(chance.choices(CPUS_A_LEARNER, weights)[0]),
+                others=amounts({CPU: 1000 * chance.choices(CPUS_A_LEARNER, weights)[0]}),
             )
         )
     return out
@@ -88,7 +83,8 @@ def jobs(seed: int, load: float, count: int = JOBS) -> list[Job]:
 
 def fewest(job: Job) -> int:
     """The fewest empty nodes that hold all of its learners."""
-    return -(-job.members // min(GPUS // job.gpus, CPUS * 1000 // dict(job.others)[CPU]))
+    cpu = dict(job.others).get(CPU, 0)
+    return -(-job.members // min(GPUS // job.gpus, 1000 * CPUS // max(cpu, 1)))
 
 
 class Rule(StrEnum):

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from bench.ffdl import Outcome, Rule, cores, fewest, jobs, most_free, outcome, run
+from bench.ffdl import Outcome, Rule, fewest, jobs, most_free, outcome, run
 from bench.report import Fate, interval
 from bench.simulator import some_nodes
 from bench.tables.ffdl import AMOUNT, figures, layout
@@ -21,20 +21,12 @@ from tests.support.builders import a_cluster, a_gang
 FREE, RESERVE = Backfill.FREE, Backfill.RESERVE
 
 
-def milli_cpu(job):
-    return dict(job.others)[CPU]
-
-
 def test_jobs_have_the_published_sizes():
     """Learners, GPUs and CPUs have the published ranges and means, and the load is what was asked for."""
     drawn = jobs(1, 0.7)
 
-    for of, low, high, mean in (
-        (lambda job: job.members, 1, 8, 4.5),
-        (lambda job: job.gpus, 1, 4, 2.5),
-        (milli_cpu, 4000, 16_000, 5000),
-    ):
-        values = [of(job) for job in drawn]
+    for name, low, high, mean in (("members", 1, 8, 4.5), ("gpus", 1, 4, 2.5), (CPU, 4, 16, 5.0)):
+        values = [dict(job.others)[CPU] // 1000 if name == CPU else getattr(job, name) for job in drawn]
         assert low == min(values) < max(values) <= high
         assert statistics.fmean(values) == pytest.approx(mean, rel=0.02)
     assert statistics.median(job.runtime for job in drawn) == pytest.approx(4 * 3600, rel=0.05)
@@ -46,9 +38,9 @@ def test_jobs_have_the_published_sizes():
 @pytest.mark.parametrize(
     ("job", "nodes"),
     [
-        (Job("a", 0, 1, 2, 2, others=cores(4)), 1),
-        (Job("a", 0, 1, 5, 1, others=cores(4)), 2),
-        (Job("a", 0, 1, 4, 1, others=cores(16)), 2),
+        (Job("a", 0, 1, 2, 2, others=((CPU, 4000),)), 1),
+        (Job("a", 0, 1, 5, 1, others=((CPU, 4000),)), 2),
+        (Job("a", 0, 1, 4, 1, others=((CPU, 16000),)), 2),
     ],
 )
 def test_fewest_nodes(job, nodes):
@@ -58,7 +50,7 @@ def test_fewest_nodes(job, nodes):
 
 def test_figures_of_a_run():
     """A wait of 15 minutes is not long yet, and hosts count relative to the fewest."""
-    job = Job("a", 0.0, 60.0, 2, 2, others=cores(4))
+    job = Job("a", 0.0, 60.0, 2, 2, others=((CPU, 4000),))
     fates = [Fate(job, 900.0, 960.0, hosts=1), Fate(job, 901.0, 961.0, hosts=2)]
 
     found = outcome(Rule.PACK, FREE, 0.7, 0, fates)
