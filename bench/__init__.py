@@ -9,6 +9,7 @@ Never here: a test (a figure is no proof; `tests/` asserts no time).
     chaos   seconds from a fault to the next bind, with an accountant beside: `python -m bench.chaos`
     simulator  a trace of jobs on a clock of its own, decided by the same engine: `python -m bench.simulator`
     queue   how long gangs wait under each order of the queue, on three real traces: `python -m bench.queue`
+    tetris  packing tasks of four resources: each order and backfill beside FIFO and Tetris' rule
     traces  what the tables in `data/` tell of jobs; report: what became of them, as figures
 
     plane    the control plane on this machine, and a stand-in for the kubelet: `python -m bench.plane`
