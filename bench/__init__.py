@@ -11,6 +11,7 @@ Never here: a test (a figure is no proof; `tests/` asserts no time).
     simulator  a trace of jobs on a clock of its own, decided by the same engine: `python -m bench.simulator`
     queue   how long gangs wait under each order of the queue, on three real traces: `python -m bench.queue`
     openb   pods that share GPUs, placed by the planner and by published policies: `python -m bench.openb`
+    tetris  packing tasks of four resources: each order and backfill beside FIFO and Tetris' rule
     traces  what the tables in `data/` tell of jobs; report: what became of them, as figures
 
     plane    the control plane on this machine, and a stand-in for the kubelet: `python -m bench.plane`

@@ -7,14 +7,14 @@ overtaking each other as they are seated one by one.
 Never here: the sort key (placement.order), how a gang fits (placement.alignment), or the queue (ledger.pending_queue).
 """
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from scheduler.ledger.cache import Cache
-from scheduler.ledger.gang import GangRecord
 from scheduler.model.cluster import Snapshot
 from scheduler.model.queueing import Order, Waiting
-from scheduler.model.workload import Gang, GangKey
+from scheduler.model.workload import Gang
 from scheduler.placement import order
 from scheduler.placement.alignment import misfits
 from scheduler.placement.feasibility import FeasibilityCache
@@ -54,9 +54,10 @@ class QueueOrder:
         """When it moves forward by age alone. Infinity: never."""
         return order.ages_at(waiting, self._cache.policy)
 
-    def peers(self, key: GangKey) -> Hashable:
-        """The group of this gang: its namespace, or with the order `fit` its shape."""
-        return self._shapes.of.get(key) if self._order is Order.FIT else key.namespace
+    def group(self, waiting: Waiting) -> Hashable:
+        """The group of this gang: its namespace, or with the order `fit` the number of its shape."""
+        fit = self._cache.policy.order is Order.FIT
+        return self._shapes.number(waiting.gang) if fit else waiting.gang.key.namespace
 
     def shifted(self, turn: order.Turn, by: float) -> order.Turn:
         """The same turn, with the standing of its group changed to `by`."""
@@ -65,25 +66,20 @@ class QueueOrder:
     def turn(self, waiting: Waiting, now: float) -> order.Turn:
         policy = self._cache.policy
         if policy.order is not self._order:
-            self._order, self._ranked, self._shapes = policy.order, {}, GangShapes()
+            self._order, self._ranked = policy.order, {}
         if policy.order not in SHIFTING:
             return order.turn(waiting, policy, now, 0.0)
-        if policy.order is Order.FIT:
-            self._shapes.add(waiting.gang)
-        group = self.peers(waiting.gang.key)
+        group = self.group(waiting)
         if group not in self._ranked:
             self._ranked |= self._standings([group])
         return order.turn(waiting, policy, now, self._ranked[group])
 
-    def moved(self, queue: Sequence[GangRecord]) -> dict[Hashable, float]:
+    def moved(self, groups: AbstractSet[Hashable]) -> dict[Hashable, float]:
         """The new standing of each group whose standing changed since the last call. Empty if no gang moves."""
         if self._order not in SHIFTING or self._order is not self._cache.policy.order:
             return {}
-        before = self._ranked
-        if max(len(before), len(self._shapes.of)) > len(queue):  # some groups have no waiting gangs anymore
-            self._shapes.keep({record.key for record in queue})
-            present = {self.peers(record.key) for record in queue}
-            before = {group: standing for group, standing in before.items() if group in present}
+        before = {group: standing for group, standing in self._ranked.items() if group in groups}
+        self._shapes.keep(groups)
         self._ranked = self._standings(before)
         return {group: now for group, now in self._ranked.items() if before[group] != now}
 
@@ -107,28 +103,26 @@ class QueueOrder:
 
 
 class GangShapes:
-    """Numbers for the shapes of the waiting gangs, because hashing a shape takes long.
+    """Numbers for the shapes of waiting gangs, which are hashed once for each gang.
 
-    of: the number of each gang's shape.  example: one gang of each shape.
+    example: one gang of each shape, by its number.
     """
 
     def __init__(self) -> None:
-        self.of: dict[GangKey, int] = {}
         self.example: dict[Hashable, Gang] = {}
         self._numbers: dict[Hashable, int] = {}
         self._next = 0
 
-    def add(self, gang: Gang) -> None:
-        """This gang waits."""
+    def number(self, gang: Gang) -> int:
+        """The number of this gang's shape."""
         number = self._numbers.setdefault(gang.shape, self._next)
         if number == self._next:
             self._next += 1
             self.example[number] = gang
-        self.of[gang.key] = number
+        return number
 
-    def keep(self, keys: set[GangKey]) -> None:
-        """Forget all other gangs."""
-        self.of = {key: number for key, number in self.of.items() if key in keys}
-        used = set(self.of.values())
-        self._numbers = {shape: number for shape, number in self._numbers.items() if number in used}
-        self.example = {number: self.example[number] for number in used}
+    def keep(self, numbers: AbstractSet[Hashable]) -> None:
+        """Forget all other shapes."""
+        if not self.example.keys() <= numbers:
+            self._numbers = {shape: number for shape, number in self._numbers.items() if number in numbers}
+            self.example = {number: self.example[number] for number in self._numbers.values()}

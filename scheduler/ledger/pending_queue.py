@@ -8,6 +8,7 @@ half of the resources that one needs. Never here: the rollback of a rejected one
 import operator
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import islice
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -40,11 +41,14 @@ class Turns(Protocol):
     def ages_at(self, waiting: Waiting) -> float:
         """When it moves forward by age alone; infinity: never."""
 
-    def peers(self, key: GangKey) -> Hashable:
+    def group(self, waiting: Waiting) -> Hashable:
         """The group of this gang. The gangs of one group move together."""
 
-    def moved(self, queue: Sequence[GangRecord]) -> Mapping[Hashable, float]:
-        """Groups of gangs that moved since the last call because of other gangs, and their new sort values."""
+    def moved(self, groups: AbstractSet[Hashable]) -> Mapping[Hashable, float]:
+        """Groups of gangs that moved since the last call because of other gangs, and their new sort values.
+
+        groups: those of all waiting gangs.
+        """
 
     def shifted(self, turn: Turn, by: float) -> Turn:
         """The new turn of a gang of such a group. Only valid if it did not come of age meanwhile."""
@@ -63,10 +67,10 @@ class ByArrival:
     def ages_at(self, _waiting: Waiting) -> float:
         return float("inf")
 
-    def peers(self, key: GangKey) -> Hashable:
-        return key.namespace
+    def group(self, _waiting: Waiting) -> Hashable:
+        return None
 
-    def moved(self, _queue: Sequence[GangRecord]) -> Mapping[Hashable, float]:
+    def moved(self, _groups: AbstractSet[Hashable]) -> Mapping[Hashable, float]:
         return {}
 
     def shifted(self, turn: Turn, _by: float) -> Turn:
@@ -124,6 +128,7 @@ class PendingQueue:
         self.turns = turns
         self.serial = SerialGangs()
         self._waiting: dict[GangKey, Waiting] = {}
+        self._groups: dict[GangKey, Hashable] = {}
         self._aging = Timers()
         self._again = float("-inf")
         """When moved gangs are checked again."""
@@ -186,6 +191,7 @@ class PendingQueue:
             record.wanted = None
             return
         self._waiting[record.key] = waiting
+        self._groups[record.key] = self.turns.group(waiting)
         known, wanted = self._records.get(record.key) is record, waiting.gang
         order = self.turns.turn(waiting, now)
         ages_at = self.turns.ages_at(waiting)
@@ -219,14 +225,14 @@ class PendingQueue:
         due, at_once = self._aging.next() <= now, self.turns.at_once(len(self))
         if not self._records or not (due or at_once or now >= self._again):
             return
-        moved, self._again = self.turns.moved(self.queue()), now + REORDER
+        moved, self._again = self.turns.moved(set(self._groups.values())), now + REORDER
         if not due and not moved:
             return
-        before, peers, shifted = self.queue(), self.turns.peers, self.turns.shifted
+        before, shifted = self.queue(), self.turns.shifted
         for key in self._aging.due(now):
             self._records[key].order = self.turns.turn(self._waiting[key], now)
         for record in before if moved else ():
-            by = moved.get(peers(record.key))
+            by = moved.get(self._groups[record.key])
             if by is not None:
                 record.order = shifted(record.order, by)
         self._sorted = sorted(before, key=_ORDER)  # mostly sorted already, which is fast
@@ -238,6 +244,7 @@ class PendingQueue:
     def strike(self, key: GangKey) -> None:
         if self._waiting.pop(key, None) is not None:
             self._aging.forget(key)
+            del self._groups[key]
         if self._leaves(key):
             self._changed()
 

@@ -8,7 +8,7 @@ from scheduler.ledger.pending_queue import REORDER
 from scheduler.model import events as ev
 from scheduler.model.policy import Policy
 from scheduler.model.queueing import Order
-from scheduler.model.workload import Phase, Pod
+from scheduler.model.workload import Phase, Pod, PodKey, Uid
 from tests.engine.support.cast import a_gang_of_pods
 from tests.support.builders import a_node
 
@@ -93,3 +93,22 @@ def test_a_long_queue_is_sorted_within_seconds() -> None:
     now = 2_001.0 + REORDER
     ends(engine, 0, 1, 2, 3, now=now)
     assert planned(engine) == ["large"]
+
+
+def test_the_order_may_change_while_gangs_wait() -> None:
+    """A queue in order of shares is in order of fit from then on, and follows the free capacity."""
+    engine = full(*gang("small", 1, 1.0), *gang("large", 3, 2.0), policy=Policy(order=Order.FAIR))
+    engine.adopt(Policy(order=Order.FIT), 2_005.0)
+
+    ends(engine, 0, 1, 2, now=2_010.0)
+    assert planned(engine) == ["large"]
+
+
+def test_a_dry_run_changes_no_place_in_the_queue() -> None:
+    """Pods that are only tried out leave the gang that they would join where it is."""
+    engine = full(*gang("pair", 1, 1.0, count=2), *gang("other", 2, 2.0))
+    (more,) = gang("pair", 5, 3.0)
+    engine.trial(engine.sketch([replace(more, uid=Uid("tried"), key=PodKey("default", "tried"))]), 2_005.0)
+
+    ends(engine, 0, 1, now=2_010.0)
+    assert planned(engine) == ["pair"]

@@ -36,8 +36,8 @@ class World:
     def ages_at(self, waiting: Waiting) -> float:
         return waiting.arrived + PATIENCE
 
-    def peers(self, key: GangKey) -> str:
-        return key.namespace
+    def group(self, waiting: Waiting) -> str:
+        return waiting.gang.key.namespace
 
     def shifted(self, turn: tuple[object, ...], by: float) -> tuple[object, ...]:
         return (*turn[:1], by, *turn[2:]) if turn[0] else turn
@@ -45,7 +45,7 @@ class World:
     def at_once(self, _queued: int) -> bool:
         return False
 
-    def moved(self, _queue: object) -> dict[str, float]:
+    def moved(self, _groups: object) -> dict[str, float]:
         found = {name: weight for name, weight in self.weights.items() if self.told[name] != weight}
         self.told = dict(self.weights)
         return found
