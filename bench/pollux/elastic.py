@@ -174,6 +174,7 @@ class Elastic:
             measured=_truth(job) if self._oracle else known.history.measured(now),
             remaining=job.left * application.batch if self._total else None,
             elapsed=0.0 if job.started is None else now - job.started,
+            attained=job.attained,
             idle=job.cost.idle if job.resizes else None,
             warm=job.cost.warm if job.resizes else None,
         )

@@ -24,7 +24,7 @@ from scheduler.elastic.sizing import policies
 from scheduler.elastic.sizing.capacity import Capacity, Free, Seats
 from scheduler.elastic.sizing.job_view import JobView, Want
 from scheduler.elastic.sizing.policy_parameters import NAMES
-from scheduler.elastic.sizing.proposal import Proposal, clamped, rate
+from scheduler.elastic.sizing.proposal import Proposal, clamped, pays, rate
 
 POLICIES: Final[Mapping[str, Callable[[JobView], Proposal]]] = {
     "offer": policies.offer,
@@ -34,7 +34,7 @@ POLICIES: Final[Mapping[str, Callable[[JobView], Proposal]]] = {
 }
 """Name of a policy → its proposal for a job."""
 
-TRADE: Final = 2.0
+TRADE: float = 2.0
 """Surplus moves to another job that gains more than this many times the loss. The gain must pay for two resizes and a
 start, noise must not move workers back and forth, and the present owner keeps them if the difference is small."""
 
@@ -51,6 +51,8 @@ class _Share:
     """The size granted so far."""
     settled: bool
     """It does not change now, in either direction."""
+    weight: float = 1.0
+    """Of its gains and losses."""
     short: bool = False
     """There was no capacity for more, or not even for all of the earlier decisions."""
     rates: dict[int, float] = field(default_factory=dict)
@@ -59,7 +61,7 @@ class _Share:
     @property
     def grain(self) -> int:
         """Number of workers by which it grows next; the last step ends at the proposed size."""
-        return min(self.proposal.grain, self.proposal.size - self.size)
+        return min(max(self.proposal.grain, int(self.size*FRAC)), self.proposal.size - self.size)
 
     @property
     def hungry(self) -> bool:
@@ -67,8 +69,8 @@ class _Share:
 
     @property
     def gain(self) -> float:
-        """Relative speedup per worker of the next step."""
-        return self.speedup(self.size, self.size + self.grain)
+        """Relative speedup per worker of the next step, weighted."""
+        return self.weight * self.speedup(self.size, self.size + self.grain)
 
     def speedup(self, low: int, high: int) -> float:
         """Relative speedup per additional worker."""
@@ -97,6 +99,11 @@ def size(jobs: Iterable[JobView], free: Free) -> dict[str, Want]:
     for share in shares:
         share.short = not all(share.seats.take(1) for _ in range(share.size - share.job.held))
     _grow(shares)
+    if PAYS:
+        for share in shares:
+            j=share.job
+            if j.size and j.held==j.size and j.size < share.size and not pays(j, share._rate(share.size)):
+                share.size = j.held
     _trade(shares)
     return {share.job.name: _want(share) for share in shares}
 
@@ -111,9 +118,18 @@ def _share(job: JobView, capacity: Capacity) -> _Share:
     seats = capacity.seats(job.worker, job.kind)
     if job.in_flight or (job.want and job.since_change < job.parameters.hold):
         kept = clamped(job, job.want or job.held)
-        return _Share(job, seats, proposal, kept, settled=True)
+        return _Share(job, seats, proposal, kept, settled=True, weight=weight(job))
     proposal = replace(proposal, size=clamped(job, proposal.size))
-    return _Share(job, seats, proposal, min(proposal.size, max(job.held, job.min)), settled=False)
+    return _Share(job, seats, proposal, min(proposal.size, max(job.held, job.min)), settled=False, weight=weight(job))
+
+
+import os
+FRAC=float(os.environ.get("FRAC","0")); PAYS=float(os.environ.get("PAYS","0"))
+EXP=float(os.environ.get("EXP","0.5")); LEAST=float(os.environ.get("LEAST","60")); TRADE=float(os.environ.get("TRADE","2")); TRADES=int(os.environ.get("TRADES","1"))
+def weight(job: JobView) -> float:
+    one = rate(job.measured, 1)
+    work = job.remaining / one if job.remaining is not None and job.measured else job.attained
+    return max(work, LEAST) ** -EXP
 
 
 def _grow(shares: list[_Share]) -> None:
@@ -134,16 +150,45 @@ def _grow(shares: list[_Share]) -> None:
 
 
 def _trade(shares: list[_Share]) -> None:
-    """At most one step of one job in a call: the next call sees the result."""
-    hungry = sorted((share for share in shares if share.hungry), key=lambda share: share.rank)
-    givers = sorted((share for share in shares if _may_give(share)), key=_loss)
-    losses = [_loss(giver)[0] for giver in givers]
-    for taker in hungry:
-        enough = bisect.bisect_left(losses, taker.gain / TRADE)
-        giver = next((giver for giver in givers[:enough] if _fits(giver, taker)), None)
-        if giver is not None:
-            giver.size -= _step(giver)
-            return
+    """Move surplus, step by step, from the job that loses least to the one that gains most. The next call sees it."""
+    takers = [(share.rank, share) for share in shares if share.hungry]
+    givers = [(_loss(share), share) for share in shares if _may_give(share)]
+    heapq.heapify(takers)
+    heapq.heapify(givers)
+    granted = {share.job.name: share.size for share in shares}
+    changed = set[str]()
+    while takers and givers:
+        _, taker = takers[0]
+        aside = list[tuple[tuple[float, int, str], _Share]]()
+        found = None
+        while givers and found is None:
+            loss, giver = givers[0]
+            if taker.gain <= TRADE * loss[0]:
+                break
+            if giver.size > granted[giver.job.name]:
+                heapq.heappop(givers)
+                continue
+            if _fits(giver, taker):
+                found = giver
+            else:
+                aside.append(heapq.heappop(givers))
+        if found is None or taker.size < granted[taker.job.name]:
+            heapq.heappop(takers)
+        else:
+            found.size -= _step(found)
+            if found.size - _step(found) >= found.job.min:
+                heapq.heapreplace(givers, (_loss(found), found))
+            else:
+                heapq.heappop(givers)
+            taker.size += taker.grain
+            if taker.hungry:
+                heapq.heapreplace(takers, (taker.rank, taker))
+            else:
+                heapq.heappop(takers)
+        for one in aside:
+            heapq.heappush(givers, one)
+    for share in shares:
+        share.size = min(share.size, granted[share.job.name])
 
 
 def _may_give(share: _Share) -> bool:
@@ -158,7 +203,7 @@ def _step(share: _Share) -> int:
 
 
 def _loss(share: _Share) -> tuple[float, int, str]:
-    return share.speedup(share.size - _step(share), share.size), -share.size, share.job.name
+    return share.weight * share.speedup(share.size - _step(share), share.size), -share.size, share.job.name
 
 
 def _fits(giver: _Share, taker: _Share) -> bool:
