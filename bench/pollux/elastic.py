@@ -90,9 +90,16 @@ class Known:
 class Elastic:
     """Gangwright. `total`: scripts report how many samples they need. `oracle`: every step time is known."""
 
-    def __init__(self, parameters: Parameters | None = None, *, total: bool = True, oracle: bool = False) -> None:
+    def __init__(
+        self,
+        parameters: Parameters | None = None,
+        *,
+        total: bool = True,
+        oracle: bool = False,
+        short_first: bool = True,
+    ) -> None:
         self._parameters = decode("efficiency", {}) if parameters is None else parameters
-        self._total, self._oracle = total, oracle
+        self._total, self._oracle, self._short_first = total, oracle, short_first
         self._places = Places()
         self._known: dict[int, Known] = {}
 
@@ -103,7 +110,9 @@ class Elastic:
         changed = self._admit(jobs, now)
         free = free_of(jobs)
         views = {job.job.name: self._view(job, now, moving=id(job) in changed) for job in jobs}
-        wants = size(views.values(), free_on([{SLOT: float(count)} for count in free]))
+        wants = size(
+            views.values(), free_on([{SLOT: float(count)} for count in free]), short_first=self._short_first
+        )
         grown = []
         for job in jobs:
             want, has = wants[job.job.name].size, len(job.seats)

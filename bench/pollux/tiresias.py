@@ -22,10 +22,14 @@ class Tiresias:
     def __init__(self) -> None:
         self._second: list[Training] = []
 
-    def decide(self, jobs: Sequence[Training], now: float) -> None:  # noqa: ARG002 - the policy has no other clock
+    def decide(self, jobs: Sequence[Training], now: float) -> None:
         """jobs: in order of arrival."""
         running = {id(job) for job in jobs if job.seats}
-        demoted = [job for job in jobs if job not in self._second and id(job) in running and job.attained >= THRESHOLD]
+        demoted = [
+            job
+            for job in jobs
+            if job not in self._second and id(job) in running and job.attained >= THRESHOLD
+        ]
         self._second = [job for job in (*self._second, *demoted) if job.ended is None]
         order = [*(job for job in jobs if job not in self._second), *self._second]
         left, chosen = NODES * GPUS, []

@@ -75,7 +75,9 @@ def applications(folder: Path = POLLUX) -> Mapping[tuple[str, int], Application]
         workers, nodes = (int(row.number(name, least=1, whole=True)) for name in ("replicas", "nodes"))
         steps[key][workers][nodes] = row.number("seconds_per_iteration")
     found = {}
-    for row in Rows(folder / "total_iterations.csv", ("application", "batch_size", "total_iterations", "max_replicas")):
+    for row in Rows(
+        folder / "total_iterations.csv", ("application", "batch_size", "total_iterations", "max_replicas")
+    ):
         key = row.text("application"), int(row.number("batch_size", whole=True))
         most = int(row.number("max_replicas", least=1, whole=True))
         found[key] = Application(*key, row.number("total_iterations"), most, steps[key])
