@@ -107,9 +107,9 @@ class Elastic:
         """jobs: in order of arrival."""
         for job in jobs:
             self._measure(job, now)
-        changed = self._admit(jobs, now)
+        self._admit(jobs, now)
         free = free_of(jobs)
-        views = {job.job.name: self._view(job, now, moving=id(job) in changed) for job in jobs}
+        views = {job.job.name: self._view(job, now) for job in jobs}
         wants = size(
             views.values(), free_on([{SLOT: float(count)} for count in free]), short_first=self._short_first
         )
@@ -125,9 +125,8 @@ class Elastic:
             for node in job.seats[-count:]:
                 free[node] -= 1
 
-    def _admit(self, jobs: Sequence[Training], now: float) -> set[int]:
+    def _admit(self, jobs: Sequence[Training], now: float) -> None:
         """Jobs without a worker get one, in order of arrival; the surplus worker that joined last leaves for it."""
-        changed = set[int]()
         free = free_of(jobs)
         for job in jobs:
             if job.seats:
@@ -142,11 +141,8 @@ class Elastic:
                     break
                 free[victim.seats[-1]] += 1
                 self._place(victim, victim.seats[:-1], now)
-                changed.add(id(victim))
             self._place(job, self._places.near(free, (), 1), now)
             free[job.seats[0]] -= 1
-            changed.add(id(job))
-        return changed
 
     def _place(self, job: Training, seats: Sequence[int], now: float) -> None:
         job.placed(seats, now)
@@ -168,18 +164,18 @@ class Elastic:
             rate = job.job.application.batch / pace
             known.history = known.history.noted(job.placements, len(job.seats), rate, now)
 
-    def _view(self, job: Training, now: float, *, moving: bool) -> JobView:
+    def _view(self, job: Training, now: float) -> JobView:
         known, application = self._of(job), job.job.application
         return JobView(
             name=job.job.name,
             min=1,
             max=application.most,
-            size=0 if moving and job.started == now else len(job.seats),
+            size=job.members or len(job.seats) * (job.resizes > 0),
             held=len(job.seats),
             want=len(job.seats),
             parameters=self._parameters,
-            in_flight=moving,
-            since_change=now - known.resized,
+            in_flight=bool(job.seats) and not job.members,
+            since_change=job.trained,
             measured=_truth(job) if self._oracle else known.history.measured(now),
             remaining=job.left * application.batch if self._total else None,
             elapsed=0.0 if job.started is None else now - job.started,

@@ -75,6 +75,11 @@ class Training:
         """Seconds an iteration with the present workers."""
         return self.job.application.seconds(len(self.seats), len(set(self.seats)))
 
+    @property
+    def members(self) -> int:
+        """Workers that train now: without newcomers that still start, and 0 in a pause."""
+        return self.ahead[0].workers if self.ahead else 0
+
     def placed(self, seats: Sequence[int], now: float) -> None:
         """It gets other workers; none pauses it."""
         before, self.seats = self.seats, tuple(seats)
