@@ -82,8 +82,10 @@ def make(profile: Profile, workers: int) -> Table:
         figures=_figures(shown) | {"tiresias_over_published": every.mean / mean_published("tiresias")},
         notes=(
             "± is half the 95% interval over workloads, which differ in their jobs.",
-            ("A resize costs what was measured with real workers: newcomers start for 5 s beside the training, which "
-            "then pauses for 0.5 s. Pollux charges 30 s for every change of a job's workers."),
+            (
+                "A resize costs what was measured with real workers: newcomers start for 5 s beside the training, which "
+                "then pauses for 0.5 s. Pollux charges 30 s for every change of a job's workers."
+            ),
             "Tiresias's mean of all 8 workloads is chaotic: 0.1% more iterations a job change it by up to 0.5%.",
             "Half of the jobs: a random half of each workload, so the published figures for load 0.5 do not apply.",
         ),

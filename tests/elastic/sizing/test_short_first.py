@@ -55,11 +55,20 @@ def test_weights():
     assert weight(job()) == weight(job(attained=SHORTEST)) == pytest.approx(SHORTEST**-0.5)
 
 
-@given(some.lists(some.tuples(some.floats(0.0, 1e6), some.integers(1, 12)), min_size=2, max_size=6), some.randoms())
+@given(
+    some.lists(some.tuples(some.floats(0.0, 1e6), some.integers(1, 12)), min_size=2, max_size=6),
+    some.randoms(),
+)
 def test_order_does_not_matter(drawn, chance):
     """The same jobs in another order get the same."""
     jobs = [
-        job(name=f"team/{number}", size=at, remaining=left if number % 2 else None, attained=left, measured=seen(RATES))
+        job(
+            name=f"team/{number}",
+            size=at,
+            remaining=left if number % 2 else None,
+            attained=left,
+            measured=seen(RATES),
+        )
         for number, (left, at) in enumerate(drawn)
     ]
     shuffled = list(jobs)
@@ -76,7 +85,22 @@ def test_surplus_moves_to_a_short_job_at_once():
 
     assert given > 4
     assert size([long, short], slots(0))["team/short"].size == 1
-    assert size([short, job(name="team/long", size=12 - given, held=12 - given, remaining=1e7, measured=seen({1: 10.0, 12: 120.0}))], slots(given))["team/short"].size == 1 + given
+    assert (
+        size(
+            [
+                short,
+                job(
+                    name="team/long",
+                    size=12 - given,
+                    held=12 - given,
+                    remaining=1e7,
+                    measured=seen({1: 10.0, 12: 120.0}),
+                ),
+            ],
+            slots(given),
+        )["team/short"].size
+        == 1 + given
+    )
 
 
 def test_like_jobs_keep_theirs():
@@ -84,7 +108,12 @@ def test_like_jobs_keep_theirs():
     for seed in range(20):
         chance = random.Random(seed)
         jobs = [
-            job(name=f"team/{number}", size=6, remaining=1e5 * chance.uniform(1.0, 3.5), measured=seen({6: 60.0}))
+            job(
+                name=f"team/{number}",
+                size=6,
+                remaining=1e5 * chance.uniform(1.0, 3.5),
+                measured=seen({6: 60.0}),
+            )
             for number in range(4)
         ]
         assert {want.size for want in size(jobs, slots(0)).values()} == {6}
@@ -96,5 +125,8 @@ def test_large_jobs_grow_in_coarse_steps():
         recent = job(size=16, max=64, since_change=60.0, measured=seen({16: 160.0}))
         assert size([recent], slots(free))["team/a"].size == 16
     assert size([recent], slots(int(16 * COARSE)))["team/a"].size == 20
-    assert size([job(size=16, max=64, since_change=600.0, measured=seen({16: 160.0}))], slots(1))["team/a"].size == 17
+    assert (
+        size([job(size=16, max=64, since_change=600.0, measured=seen({16: 160.0}))], slots(1))["team/a"].size
+        == 17
+    )
     assert size([job(size=3, max=64, since_change=60.0)], slots(1))["team/a"].size == 4
