@@ -21,8 +21,8 @@ from bench.report import Spread
 SEED: Final = 42
 """Of the jobs that stay at a load below 1.0."""
 
-OFTEN: Final = 5.0
-"""Seconds between two decisions of the master, by default."""
+OFTEN: Final = 10.0
+"""Seconds between two decisions, with which jobs are resized fewer than ten times. The default of the master is 5."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from bench.queue.running import in_order
 from bench.tables.table import Cell, Chart, Profile, Series, Table
 
 TIRESIAS: Final = Case("Tiresias", PUBLISHED, rigid=True)
-MASTER: Final = Case("Gangwright", MEASURED, OFTEN)
+MASTER: Final = Case("Gangwright, decisions every 10 s", MEASURED, OFTEN)
 MINUTE: Final = Case("Gangwright, decisions every 60 s", MEASURED)
 PRICED: Final = Case("Gangwright, 30 s a change", PUBLISHED)
 
