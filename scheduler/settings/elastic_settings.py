@@ -66,6 +66,11 @@ class ElasticMaster:
     """Longest time in seconds between two decisions about sizes. Defaults to 5 seconds. Sizes are also decided 0.2 s
     after capacity appears, and every second while a job searches for its size."""
 
+    short_first: Annotated[bool, kinds.flag] = True
+    """Whether free capacity goes first to jobs with little remaining work, at equal gains. If a script does not report
+    the work, jobs that have trained for a short time count as short. If false, all jobs have the same weight. Defaults
+    to true because the mean completion time is then shorter."""
+
     status_every: Annotated[float, kinds.seconds(0.1, 3600)] = 5.0
     """Seconds between two writes of a job's figures into its status. Defaults to 5 seconds. Facts that others must know
     before the master continues are written at once."""

@@ -39,6 +39,8 @@ async def keep_sizing(
     took: Callable[[float], None],
     clock: Callable[[], float] = steady,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    *,
+    short_first: bool = True,
 ) -> Never:
     """Decide until cancelled, at least once in `every` seconds. took: receives the duration of each decision."""
     freed = master.usage.freed
@@ -46,7 +48,7 @@ async def keep_sizing(
         began, soon = clock(), False
         freed.clear()
         try:
-            wants = await decide(master, kit)
+            wants = await decide(master, kit, short_first=short_first)
             soon = any(want.soon for want in wants.values())
         except Exception:  # noqa: BLE001 - whatever fails in a policy, sizes stay as they are until the next time
             _log.exception("sizing failed", kind="sizing failed")
@@ -67,7 +69,7 @@ async def _either(*waits: Awaitable[object]) -> None:
             task.cancel()
 
 
-async def decide(master: JobRegistry, kit: Kit) -> Mapping[str, Want]:
+async def decide(master: JobRegistry, kit: Kit, *, short_first: bool = True) -> Mapping[str, Want]:
     """Decide once, and send the result to every job."""
     controllers = {controller.owner.key: controller for controller in master.controllers.values()}
     views = {
@@ -85,18 +87,19 @@ async def decide(master: JobRegistry, kit: Kit) -> Mapping[str, Want]:
             )
             for key, view in views.items()
         ]
-    wants = await asyncio.to_thread(_sized, pictures, free)
+    wants = await asyncio.to_thread(_sized, pictures, free, short_first)
     for key, want in wants.items():
         controllers[key].feed(Sized(want.size, want.by, want.reason))
     return wants
 
 
-def _sized(pictures: list[JobView], free: Free) -> Mapping[str, Want]:
+def _sized(pictures: list[JobView], free: Free, short_first: bool) -> Mapping[str, Want]:
     """If the policies fail, log the jobs that cause it, and size the others without them."""
     try:
-        return size(pictures, free)
+        return size(pictures, free, short_first=short_first)
     except Exception:  # noqa: BLE001 - sizing each job alone finds the cause
-        return size([picture for picture in pictures if _sound(picture, free)], free)
+        sound = [picture for picture in pictures if _sound(picture, free)]
+        return size(sound, free, short_first=short_first)
 
 
 def _sound(picture: JobView, free: Free) -> bool:

@@ -105,7 +105,9 @@ async def run(settings: Settings, listening: Callable[[Mapping[str, str]], None]
                 try:
                     master.begin(site)
                     listening({"probes": probed, "rendezvous": site.kit.master})
-                    sizing = keep_sizing(master, site.kit, own.sizing_every, took)
+                    sizing = keep_sizing(
+                        master, site.kit, own.sizing_every, took, short_first=own.short_first
+                    )
                     await _while(leading, sizing, _keep_written(master, own.status_every))
                 finally:
                     master.end()

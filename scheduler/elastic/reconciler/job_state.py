@@ -118,6 +118,10 @@ class Rounds:
     """The round described by `last_resize`."""
     price: float | None = None
     """Seconds without a step that a change of the round costs, from the last usable one; see `throughput.price`."""
+    attained: float = 0.0
+    """Worker-seconds of all rounds, up to `attained_at`."""
+    attained_at: float | None = None
+    """After a restart of the master this is the job's start: its size at present stands for all earlier ones."""
     changed_at: float | None = None
     """When the last round took its first step."""
 

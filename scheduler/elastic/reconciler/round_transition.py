@@ -43,6 +43,7 @@ def restored(s: State, status: Status, now: float) -> None:
     rounds.resized = rounds.record.number if status.phase is Phase.RUNNING else 0
     rounds.price = throughput.price(status.last_resize, None)
     rounds.changed_at = min(now, status.last_resize.at) if status.last_resize else None
+    rounds.attained_at = now if status.started_at is None else min(now, status.started_at)
 
 
 def named(s: State, number: int) -> None:
@@ -229,6 +230,7 @@ def _publish(s: State, planned: Round, now: float) -> None:
         worker.fallen = worker.fallen and worker.uid not in inside
         worker.knows = selectors.has_state(worker)
     throughput.begun(s, former)
+    s.rounds.attained, s.rounds.attained_at = selectors.attained(s, former, now), now
     if inside:
         checkpoints.begun(s)
         if not s.rounds.record.setup:

@@ -49,6 +49,12 @@ def newcomers(s: State) -> list[Worker]:
     ]  # fmt: skip
 
 
+def attained(s: State, record: Round, now: float) -> float:
+    """Worker-seconds of the job up to now; record: the current round, or the one that has just ended."""
+    since = now if s.rounds.attained_at is None else s.rounds.attained_at
+    return s.rounds.attained + len(record.ring) * max(0.0, now - since)
+
+
 def lasting(s: State) -> list[Worker]:
     """Workers that count: neither leaving nor being replaced."""
     people = (*entitled(s), *newcomers(s))

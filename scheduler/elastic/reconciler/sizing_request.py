@@ -40,6 +40,7 @@ def view(s: State, now: float) -> JobView | None:
         unit="batches" if s.measured.rate is None else "samples",
         remaining=_remaining(s),
         elapsed=0.0 if s.rounds.started_at is None else max(0.0, now - s.rounds.started_at),
+        attained=selectors.attained(s, s.rounds.record, now),
         idle=throughput.cost(s),
         warm=s.measured.warm,
         per_worker=per_worker,

@@ -3,17 +3,25 @@
 Lives here: `size`, the table of policies, and the order of assignment. Never here: a policy.
 
 Capacity is first reserved for earlier decisions: resizes in progress, and quorums that have no nodes yet. The rest
-goes, one step at a time, to the job with the largest relative gain: (R_{k+1} − R_k) / R_k as measured, 1/k if nothing
-is known. Jobs that scale alike are filled up from the smallest. If gains fall with the size, the result is the largest
-product of all throughputs (proportional fairness: Kelly 1997). If nothing is free, surplus moves from the job with the
-smallest loss to one that gains more than `TRADE` times as much. The loser gives it up in this call, the winner takes it
-in a later one.
+goes, one step at a time, to the job with the largest relative gain, (R_{k+1} − R_k) / R_k as measured, 1/k if nothing
+is known, times the job's weight. If gains fall with the size, the result is the largest weighted product of all
+throughputs (proportional fairness: Kelly 1997). If nothing is free, surplus moves from the jobs with the smallest
+weighted loss to those that gain more than `TRADE` times as much. The loser gives it up in this call, the winner takes
+it in a later one.
+
+The weight is 1/√T, where T is the time that one worker would need for the remaining work. So a short job ends soon, and
+a long one hardly later: the mean completion time is least if shorter jobs get more, but not everything, because speedup
+is concave (heSRPT: Berg, Vesilo, Harchol-Balter, Performance 2020; the root is an approximation of its shares). If the
+remaining work is unknown, T is the service attained so far: long jobs are rare and have heavy tails, so a job that has
+run for long is expected to run for as long again (least attained service: Tiresias, NSDI'19). With equal weights, jobs
+that scale alike are filled up from the smallest.
 
 The answer does not depend on the order of the jobs: ties are broken by size, then by name.
 """
 
 import bisect
 import heapq
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -39,6 +47,14 @@ TRADE: Final = 2.0
 start, noise must not move workers back and forth, and the present owner keeps them if the difference is small."""
 
 
+COARSE: Final = 0.25
+"""A job that was resized within its horizon grows by at least this fraction of its size. Throughput is flat there, as
+for `Search.tolerance`, and large jobs would otherwise be resized whenever a small one comes or goes."""
+
+SHORTEST: Final = 60.0
+"""Worker-seconds below which jobs count as equally short: a resize takes some of them, and a measurement."""
+
+
 @dataclass(slots=True)
 class _Share:
     """One job during the division."""
@@ -51,6 +67,8 @@ class _Share:
     """The size granted so far."""
     settled: bool
     """It does not change now, in either direction."""
+    weight: float
+    """Factor of its gains and losses."""
     short: bool = False
     """There was no capacity for more, or not even for all of the earlier decisions."""
     rates: dict[int, float] = field(default_factory=dict)
@@ -59,7 +77,10 @@ class _Share:
     @property
     def grain(self) -> int:
         """Number of workers by which it grows next; the last step ends at the proposed size."""
-        return min(self.proposal.grain, self.proposal.size - self.size)
+        job, grain = self.job, self.proposal.grain
+        if job.size and job.since_change < job.parameters.horizon:
+            grain = max(grain, math.floor(self.size * COARSE / grain) * grain)
+        return min(grain, self.proposal.size - self.size)
 
     @property
     def hungry(self) -> bool:
@@ -67,8 +88,12 @@ class _Share:
 
     @property
     def gain(self) -> float:
-        """Relative speedup per worker of the next step."""
-        return self.speedup(self.size, self.size + self.grain)
+        """Weighted relative speedup per worker of the next step."""
+        return self.weight * self.speedup(self.size, self.size + self.grain)
+
+    def loss(self, given: int) -> float:
+        """Weighted relative speedup per worker that it loses if it gives up so many."""
+        return self.weight * self.speedup(self.size - given, self.size)
 
     def speedup(self, low: int, high: int) -> float:
         """Relative speedup per additional worker."""
@@ -86,14 +111,17 @@ class _Share:
         return -self.gain, self.size, self.job.name
 
 
-def size(jobs: Iterable[JobView], free: Free) -> dict[str, Want]:
+def size(jobs: Iterable[JobView], free: Free, *, short_first: bool = True) -> dict[str, Want]:
     """The size that each job should have, by name.
+
+    short_first: jobs with little work left gain more; otherwise all have the same weight.
 
     Every size is within [min, max]. What all jobs take together, beyond what they hold and beyond their minima, is
     free. A job with a resize in progress, or with one within the last `hold` seconds, keeps the size it is going to.
     """
     capacity = Capacity(free)
-    shares = [_share(job, capacity) for job in sorted(jobs, key=lambda job: job.name)]
+    weigh = weight if short_first else _equal
+    shares = [_share(job, capacity, weigh(job)) for job in sorted(jobs, key=lambda job: job.name)]
     for share in shares:
         share.short = not all(share.seats.take(1) for _ in range(share.size - share.job.held))
     _grow(shares)
@@ -106,14 +134,27 @@ def policy(job: JobView) -> str:
     return NAMES[type(job.parameters)]
 
 
-def _share(job: JobView, capacity: Capacity) -> _Share:
+def weight(job: JobView) -> float:
+    """1/√T with T in worker-seconds, at least `SHORTEST`."""
+    work = job.attained
+    if job.remaining is not None and job.measured:
+        work = job.remaining / rate(job.measured, 1)
+    return 1.0 / math.sqrt(max(SHORTEST, work))
+
+
+def _equal(_job: JobView) -> float:
+    return 1.0
+
+
+def _share(job: JobView, capacity: Capacity, weight: float) -> _Share:
     proposal = POLICIES[policy(job)](job)
     seats = capacity.seats(job.worker, job.kind)
     if job.in_flight or (job.want and job.since_change < job.parameters.hold):
         kept = clamped(job, job.want or job.held)
-        return _Share(job, seats, proposal, kept, settled=True)
+        return _Share(job, seats, proposal, kept, settled=True, weight=weight)
     proposal = replace(proposal, size=clamped(job, proposal.size))
-    return _Share(job, seats, proposal, min(proposal.size, max(job.held, job.min)), settled=False)
+    begins = min(proposal.size, max(job.held, job.min))
+    return _Share(job, seats, proposal, begins, settled=False, weight=weight)
 
 
 def _grow(shares: list[_Share]) -> None:
@@ -134,16 +175,45 @@ def _grow(shares: list[_Share]) -> None:
 
 
 def _trade(shares: list[_Share]) -> None:
-    """At most one step of one job in a call: the next call sees the result."""
-    hungry = sorted((share for share in shares if share.hungry), key=lambda share: share.rank)
+    """Take surplus from the smallest losses for the largest gains, step by step, as long as the difference is large.
+
+    A job either gives or gains. What it gains is granted in a later call, when the capacity is free.
+    """
+    granted = {share.job.name: share.size for share in shares}
+    takers = [(share.rank, share) for share in shares if share.hungry]
     givers = sorted((share for share in shares if _may_give(share)), key=_loss)
-    losses = [_loss(giver)[0] for giver in givers]
-    for taker in hungry:
-        enough = bisect.bisect_left(losses, taker.gain / TRADE)
-        giver = next((giver for giver in givers[:enough] if _fits(giver, taker)), None)
-        if giver is not None:
-            giver.size -= _step(giver)
-            return
+    heapq.heapify(takers)
+    while takers:
+        taker = takers[0][1]
+        giver = None if taker.size < granted[taker.job.name] else _giver(givers, taker, granted)
+        if giver is None:
+            heapq.heappop(takers)
+            continue
+        givers.remove(giver)
+        giver.size -= _given(giver, taker)
+        if giver.size - _step(giver) >= giver.job.min:
+            bisect.insort(givers, giver, key=_loss)
+        taker.size += taker.grain
+        if taker.hungry:
+            heapq.heapreplace(takers, (taker.rank, taker))
+        else:
+            heapq.heappop(takers)
+    for share in shares:
+        share.size = min(share.size, granted[share.job.name])
+
+
+def _giver(givers: list[_Share], taker: _Share, granted: Mapping[str, int]) -> _Share | None:
+    """The job that loses least, if the taker gains enough more."""
+    most = taker.gain / TRADE
+    for giver in givers:
+        if _loss(giver)[0] >= most:
+            return None
+        if giver is taker or giver.size > granted[giver.job.name] or giver.job.kind != taker.job.kind:
+            continue
+        given = _given(giver, taker)
+        if given and giver.size - given >= giver.job.min and giver.loss(given) < most:
+            return giver
+    return None
 
 
 def _may_give(share: _Share) -> bool:
@@ -158,15 +228,18 @@ def _step(share: _Share) -> int:
 
 
 def _loss(share: _Share) -> tuple[float, int, str]:
-    return share.speedup(share.size - _step(share), share.size), -share.size, share.job.name
+    return share.loss(_step(share)), -share.size, share.job.name
 
 
-def _fits(giver: _Share, taker: _Share) -> bool:
-    """What the giver frees is enough for the taker's step; otherwise it would be given up for nothing."""
-    if giver is taker or giver.job.kind != taker.job.kind:
-        return False
-    given, taken, own = _step(giver), taker.grain, giver.job.worker
-    return all(own.get(name, 0.0) * given >= amount * taken for name, amount in taker.job.worker.items())
+def _given(giver: _Share, taker: _Share) -> int:
+    """Workers that the giver must give up for the taker's next step; 0 if that would be for nothing.
+
+    One worker's capacity must hold one of the taker's, because leftovers on several nodes may not be enough.
+    """
+    own, taken = giver.job.worker, taker.job.worker
+    if any(own.get(name, 0.0) < amount for name, amount in taken.items()):
+        return 0
+    return -(-taker.grain // _step(giver)) * _step(giver)
 
 
 def _want(share: _Share) -> Want:

@@ -198,6 +198,8 @@ class JobView(Struct, frozen=True, kw_only=True):
     """Samples still to do, if known."""
     elapsed: float = 0.0
     """Seconds since the job's first step."""
+    attained: float = 0.0
+    """Worker-seconds that its members have had: the sum of all sizes times their durations."""
     idle: float | None = None
     """Seconds of training that the last resize cost; None before the first."""
     warm: float | None = None

@@ -143,7 +143,7 @@ async def deciding(monkeypatch):
         clock, moments = Clock(), []
         usage = NodeUsage()
 
-        async def decided(*_):
+        async def decided(*_, **_settings):
             moments.append(round(clock.now - 1000.0, 2))
             clock.now += lasts
             return {"team/train": Want(size=2, reason="", by="efficiency", soon=soon)}
