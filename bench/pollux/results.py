@@ -14,15 +14,18 @@ from scipy.special import stdtrit  # what stats.t.ppf asks, without the half sec
 from bench.pollux.cluster import EVERY, run
 from bench.pollux.elastic import Elastic
 from bench.pollux.tiresias import Tiresias
-from bench.pollux.training import Cost
-from bench.pollux.workload import thinned, workload
+from bench.pollux.training import ROUNDED, Cost
+from bench.pollux.workload import published, thinned, workload
 from bench.report import Spread
 
 SEED: Final = 42
 """Of the jobs that stay at a load below 1.0."""
 
 OFTEN: Final = 10.0
-"""Seconds between two decisions, with which jobs are resized fewer than ten times. The default of the master is 5."""
+"""Seconds between two decisions, with which jobs are resized fewer than ten times."""
+
+DEFAULT: Final = 5.0
+"""Seconds between two decisions of the master, unless it is told otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,16 +75,32 @@ def simulate(case: Case, number: int) -> Outcome:
     return Outcome(times.mean, times.p99, last, sum(one.resizes for one in done) / len(done))
 
 
+def as_published(number: int) -> int:
+    """Jobs of a workload that end under Tiresias in the second that was published."""
+    known = published()["tiresias", number]
+    done = run(workload(number), Tiresias(), ROUNDED)
+    return sum(abs((one.ended or math.inf) - one.job.arrival - known[one.job.name]) < 0.5 for one in done)
+
+
+def gain(outcomes: Sequence[Outcome], others: Sequence[Outcome]) -> tuple[float, float]:
+    """By how many percent the means are below the others of the same workloads, and half the 95% interval of this."""
+    saved = [100 * (1 - own.mean / other.mean) for own, other in zip(outcomes, others, strict=True)]
+    return statistics.fmean(saved), _half(saved)
+
+
 def means(outcomes: Sequence[Outcome]) -> Means:
     """Over at least one workload."""
     own = [one.mean for one in outcomes]
-    half = 0.0
-    if len(own) > 1:
-        half = float(stdtrit(len(own) - 1, 0.975)) * statistics.stdev(own) / math.sqrt(len(own))
     return Means(
         statistics.fmean(own),
-        half,
+        _half(own),
         statistics.fmean(one.p99 for one in outcomes),
         statistics.fmean(one.makespan for one in outcomes),
         statistics.fmean(one.resizes for one in outcomes),
     )
+
+
+def _half(values: Sequence[float]) -> float:
+    if len(values) < 2:
+        return 0.0
+    return float(stdtrit(len(values) - 1, 0.975)) * statistics.stdev(values) / math.sqrt(len(values))

@@ -17,7 +17,7 @@ THRESHOLD: Final = 16 * 3600.0
 
 
 class Tiresias:
-    """Keeps the second queue, and for how long each job has had its GPUs."""
+    """Keeps the second queue."""
 
     def __init__(self) -> None:
         self._second: list[Training] = []

@@ -4,9 +4,10 @@ Lives here: how many iterations are made in some seconds. Never here: who decide
 """
 
 import math
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import Final, NamedTuple
 
 from bench.pollux.workload import Submission
@@ -20,11 +21,13 @@ class Cost:
     """Seconds that a change of a job's workers costs.
 
     idle: without progress.  warm: from a newcomer's start until it is ready, in which the members train on.
+    whole: the last stretch of an epoch is rounded to whole seconds, as the authors of Pollux did.
     """
 
     name: str
     idle: float
     warm: float
+    whole: bool = False
 
 
 MEASURED: Final = Cost("measured", IDLE, WARM)
@@ -33,13 +36,18 @@ MEASURED: Final = Cost("measured", IDLE, WARM)
 PUBLISHED: Final = Cost("published", 30.0, 0.0)
 """Pollux, OSDI'21: every placement of a job, the first one included, costs 30 s."""
 
+ROUNDED: Final = replace(PUBLISHED, name="published, in whole seconds", whole=True)
+"""What the authors simulated, to the second. It suits jobs whose sizes do not change: the larger a job, the shorter are
+its epochs, and the more is gained or lost by rounding.
+"""
+
 
 class Stretch(NamedTuple):
-    """Seconds with this pace: workers that train, and the nodes that they are on; no workers, no progress."""
+    """Seconds with this pace: workers that train, and their seconds an iteration; no workers, no progress."""
 
     seconds: float
     workers: int
-    nodes: int
+    pace: float
 
 
 @dataclass(slots=True, eq=False)
@@ -61,9 +69,14 @@ class Training:
     """Worker-seconds for which it has held GPUs."""
     trained: float = 0.0
     """Seconds of training with the present workers."""
+    ends: list[float] = field(default_factory=lambda: [0.0])
+    """Iterations left after each stretch that is rounded, the next one last; without rounding, after the job alone."""
 
     def __post_init__(self) -> None:
         self.left = self.job.application.iterations
+        if self.cost.whole:
+            epochs = self.job.application.epochs
+            self.ends = [0.0, *accumulate(epochs[:0:-1])]
 
     @property
     def resizes(self) -> int:
@@ -72,8 +85,8 @@ class Training:
 
     @property
     def pace(self) -> float:
-        """Seconds an iteration with the present workers."""
-        return self.job.application.seconds(len(self.seats), len(set(self.seats)))
+        """Seconds an iteration with the present workers, of which there is at least one."""
+        return self.ahead[-1].pace
 
     @property
     def members(self) -> int:
@@ -90,28 +103,35 @@ class Training:
         self.placements += 1
         if self.started is None:
             self.started = now
-        stays = [node for node in before if node in seats]
         warm = self.cost.warm if len(seats) > len(before) else 0.0
-        if warm:
-            self.ahead.append(Stretch(warm, len(before), len(set(before))))
-        idle = self.cost.idle if stays or not self.cost.warm else 0.0
+        if warm and before:
+            self.ahead.append(Stretch(warm, len(before), self._pace(before)))
+        elif warm:
+            self.ahead.append(Stretch(warm, 0, NEVER))
+        idle = self.cost.idle if not self.cost.warm or not set(before).isdisjoint(seats) else 0.0
         if idle:
-            self.ahead.append(Stretch(idle, 0, 0))
-        self.ahead.append(Stretch(NEVER, len(seats), len(set(seats))))
+            self.ahead.append(Stretch(idle, 0, NEVER))
+        self.ahead.append(Stretch(NEVER, len(seats), self._pace(seats)))
+
+    def _pace(self, seats: Sequence[int]) -> float:
+        return self.job.application.seconds(tuple(Counter(seats).values()))
 
     def advance(self, now: float, seconds: float) -> None:
-        """Train for so long from now on, or to the end."""
+        """Train for this long from now on, or to the end."""
         left = seconds
         while self.ahead and left > 0:
             stretch = self.ahead[0]
             span = min(stretch.seconds, left)
             if stretch.workers:
-                pace = self.job.application.seconds(stretch.workers, stretch.nodes)
-                needed = self.left * pace
+                needed = (self.left - self.ends[-1]) * stretch.pace
                 if needed <= span:
-                    self._end(now + seconds - left + needed, seconds - left + needed)
+                    span = round(needed) if self.cost.whole else needed
+                    self.left = self.ends.pop()
+                else:
+                    self.left -= span / stretch.pace
+                if not self.ends:
+                    self._end(now + seconds - left + span, seconds - left + span)
                     return
-                self.left -= span / pace
                 if len(self.ahead) == 1:
                     self.trained += span
             left -= span
