@@ -29,7 +29,7 @@ IDLE: Final = 0.5
 WRITE: Final = 0.05
 """Of `IDLE`, for the API server to write the round."""
 
-ASKED: Final = 5.0
+ASKED: Final = 10.0
 """The master's own default, while no job looks for its size."""
 
 

@@ -9,23 +9,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from scipy.special import stdtrit  # what stats.t.ppf asks, without the half second of loading scipy.stats
-
 from bench.pollux.cluster import EVERY, run
 from bench.pollux.elastic import Elastic
 from bench.pollux.tiresias import Tiresias
 from bench.pollux.training import ROUNDED, Cost
 from bench.pollux.workload import published, thinned, workload
-from bench.report import Spread
+from bench.report import Spread, interval
 
 SEED: Final = 42
 """Of the jobs that stay at a load below 1.0."""
 
-OFTEN: Final = 10.0
-"""Seconds between two decisions, with which jobs are resized fewer than ten times."""
-
-DEFAULT: Final = 5.0
+DEFAULT: Final = 10.0
 """Seconds between two decisions of the master, unless it is told otherwise."""
+
+OFTEN: Final = 5.0
+"""Seconds between two decisions, for comparison."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +83,7 @@ def as_published(number: int) -> int:
 def gain(outcomes: Sequence[Outcome], others: Sequence[Outcome]) -> tuple[float, float]:
     """By how many percent the means are below the others of the same workloads, and half the 95% interval of this."""
     saved = [100 * (1 - own.mean / other.mean) for own, other in zip(outcomes, others, strict=True)]
-    return statistics.fmean(saved), _half(saved)
+    return statistics.fmean(saved), interval(saved)
 
 
 def means(outcomes: Sequence[Outcome]) -> Means:
@@ -93,14 +91,8 @@ def means(outcomes: Sequence[Outcome]) -> Means:
     own = [one.mean for one in outcomes]
     return Means(
         statistics.fmean(own),
-        _half(own),
+        interval(own),
         statistics.fmean(one.p99 for one in outcomes),
         statistics.fmean(one.makespan for one in outcomes),
         statistics.fmean(one.resizes for one in outcomes),
     )
-
-
-def _half(values: Sequence[float]) -> float:
-    if len(values) < 2:
-        return 0.0
-    return float(stdtrit(len(values) - 1, 0.975)) * statistics.stdev(values) / math.sqrt(len(values))

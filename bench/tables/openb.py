@@ -1,17 +1,13 @@
 """Pods that share GPUs arrive on 1,213 nodes: the published policies, the same policies here, and Gangwright's strategies."""
 
-import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from scipy.special import (
-    stdtrit,
-)  # the quantile of Student's t, without the half second of loading scipy.stats
-
 from bench.openb.mixes import ENDS, MIXES, SEEDS, published
 from bench.openb.policies import FIRST_FIT, POLICIES
 from bench.openb.runs import Case, Ties, run_all
+from bench.report import interval
 from bench.tables.table import Cell, Chart, Profile, Series, Table
 from scheduler.model.workload import Strategy
 
@@ -58,7 +54,8 @@ def make(profile: Profile, workers: int) -> Table:
         "GPUs allocated to pods that share them (FGD, ATC '23)",
         "Allocated GPUs in % of all when pods for 100% and 130% of them have arrived, for five mixes of the openb trace and "
         f"{len(seeds)} published order{'s' if len(seeds) > 1 else ''} of arrivals. No pod departs, and a pod that fits on no "
-        "node is dropped. It shows placement of single pods, not of gangs, and no queue.",
+        "node is dropped. It shows placement of single pods, not of gangs, and no queue. "
+        "Clusters do not report the free part of a GPU, so parts of GPUs exist in this simulation only.",
         (
             "mix",
             "nodes chosen by",
@@ -103,16 +100,9 @@ def _means(columns: Sequence[Sequence[float]]) -> list[float]:
     return [statistics.fmean(row) for row in zip(*columns, strict=True)]
 
 
-def half(values: Sequence[float]) -> float:
-    """Half the 95% interval of their mean, by Student's t. A single value has none: 0."""
-    if len(values) < 2:
-        return 0.0
-    return float(stdtrit(len(values) - 1, 0.975)) * statistics.stdev(values) / math.sqrt(len(values))
-
-
 def _cell(values: Sequence[float], sign: str = "") -> str:
     mean = format(statistics.fmean(values), f"{sign}.2f").replace("-", "−")
-    return f"{mean} ± {half(values):.2f}" if len(values) > 1 else mean
+    return f"{mean} ± {interval(values):.2f}" if len(values) > 1 else mean
 
 
 def _rows(found: Measured, mix: str, entries: Sequence[Entry]) -> Iterator[Sequence[Cell]]:
@@ -173,7 +163,8 @@ def _notes(seeds: Sequence[int]) -> list[str]:
         ),
         (
             "FGD knows the mix of pods beforehand. Gangwright knows nothing about pods that have not arrived. Both of its "
-            "strategies have the same settings for all mixes."
+            "strategies have the same settings for all mixes. One of them, the penalty for an idle node, was chosen on these "
+            "mixes."
         ),
         "FirstFit takes the first node that fits. It is not published, and shows what the order of the nodes gains by itself.",
     ]
@@ -210,5 +201,5 @@ def _bars(found: Measured) -> Chart:
 
 
 def _series(name: str, places: Sequence[float | str], each: Sequence[Sequence[float]]) -> Series:
-    errors = [half(values) for values in each] if len(each[0]) > 1 else []
+    errors = [interval(values) for values in each] if len(each[0]) > 1 else []
     return Series(name, places, [statistics.fmean(values) for values in each], errors)

@@ -4,9 +4,10 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from bench.report import interval
 from bench.tables.table import Cell, Chart, Profile, Series, Table
 from bench.tetris import running
-from bench.tetris.running import BLOCKING, FIFO, FIT, TETRIS, Outcome, interval
+from bench.tetris.running import BLOCKING, FIFO, FIT, TETRIS, Outcome
 from bench.tetris.tasks import DURATION
 
 SEEDS: Final = {Profile.QUICK: 4, Profile.FULL: 30}
@@ -76,7 +77,7 @@ def table(outcomes: Mapping[str, Sequence[Outcome]]) -> Table:
             f"One number is calibrated: the mean duration ({DURATION:g} s), so that blocking FIFO takes as long as published.",
             "Rows of three words: Gangwright's engine with this `queue.order`, `queue.backfill` and strategy, else defaults.",
             "The other rows are list schedulers of the bench.",
-            "The longest wait is the longest of any task in any seed. It stays below `queue.ageLimit`.",
+            "The longest wait is the longest of any task in any seed. The default of `queue.ageLimit` is three days.",
             "The interval of a difference between policies is narrower than those of their means: all get the same tasks.",
         ),
         charts=(

@@ -1,13 +1,10 @@
 """Every policy on every seed: Gangwright through its engine, and the list schedulers beside it."""
 
 import itertools
-import math
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
-
-from scipy import stats
 
 from bench.queue.running import in_order
 from bench.report import Fate
@@ -78,10 +75,3 @@ def run_all(seeds: Sequence[int], workers: int, names: Sequence[str] = NAMES) ->
         run, list(zip(*itertools.product(names, seeds), strict=True)), workers
     )
     return {name: list(itertools.islice(found, len(seeds))) for name in names}
-
-
-def interval(sample: Sequence[float]) -> float:
-    """Half of the 95% interval of the mean, by Student's t."""
-    if len(sample) < 2:
-        return math.nan
-    return float(stats.t.ppf(0.975, len(sample) - 1)) * statistics.stdev(sample) / math.sqrt(len(sample))

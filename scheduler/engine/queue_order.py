@@ -9,6 +9,7 @@ Never here: the sort key (placement.order), how a gang fits (placement.alignment
 
 from collections.abc import Callable, Hashable, Iterable
 from collections.abc import Set as AbstractSet
+from itertools import islice
 from typing import Final
 
 from scheduler.ledger.cache import Cache
@@ -16,12 +17,20 @@ from scheduler.model.cluster import Snapshot
 from scheduler.model.queueing import Order, Waiting
 from scheduler.model.workload import Gang
 from scheduler.placement import order
-from scheduler.placement.alignment import misfits
+from scheduler.placement.alignment import NO_FIT, misfits
 from scheduler.placement.feasibility import FeasibilityCache
 
 SORTED_AT_ONCE: Final = 500
 """The length of a queue up to which it is sorted again whenever standings change. Sorting a longer one takes
 milliseconds, so it is sorted every few seconds."""
+
+COMPARED_AT_ONCE: Final = 50_000
+"""Pairs of a shape and a node that the order `fit` compares whenever free capacity changes: 5 ms. With more, the queue is
+sorted every few seconds."""
+
+COMPARED: Final = 2_000_000
+"""Pairs that the order `fit` compares in one sorting: 0.2 s. Of more shapes, only the first to appear are compared. The
+others come behind all that fit, by arrival."""
 
 SHIFTING: Final = frozenset({Order.FAIR, Order.FIT})
 """The orders in which gangs move because of other gangs."""
@@ -48,7 +57,11 @@ class QueueOrder:
         if cache.policy.order not in SHIFTING:
             return False
         self._seen = cache.share_usage.version if cache.policy.order is Order.FAIR else cache.nodes.generation
-        return before != self._seen and queued <= SORTED_AT_ONCE
+        small = cache.policy.order is Order.FAIR or self._pairs(len(self._ranked)) <= COMPARED_AT_ONCE
+        return before != self._seen and queued <= SORTED_AT_ONCE and small
+
+    def _pairs(self, shapes: int) -> int:
+        return shapes * max(1, len(self._cache.nodes))
 
     def ages_at(self, waiting: Waiting) -> float:
         """When it moves forward by age alone. Infinity: never."""
@@ -66,12 +79,15 @@ class QueueOrder:
     def turn(self, waiting: Waiting, now: float) -> order.Turn:
         policy = self._cache.policy
         if policy.order is not self._order:
-            self._order, self._ranked = policy.order, {}
+            self._order, self._ranked, self._shapes = policy.order, {}, GangShapes()
         if policy.order not in SHIFTING:
             return order.turn(waiting, policy, now, 0.0)
         group = self.group(waiting)
         if group not in self._ranked:
-            self._ranked |= self._standings([group])
+            # shapes are compared all at once, by the next sorting
+            fit = policy.order is Order.FIT
+            self._ranked |= {group: NO_FIT} if fit else self._standings([group])
+            self._seen = -1 if fit else self._seen
         return order.turn(waiting, policy, now, self._ranked[group])
 
     def moved(self, groups: AbstractSet[Hashable]) -> dict[Hashable, float]:
@@ -87,8 +103,10 @@ class QueueOrder:
         """The standing of each group now."""
         if self._order is not Order.FIT:
             return {group: self._dominant(str(group)) for group in groups}
-        gangs = {group: self._shapes.example[group] for group in groups}
-        return dict(zip(gangs, misfits(self._snapshot(), list(gangs.values()), self._masks), strict=True))
+        standings = dict.fromkeys(groups, NO_FIT)
+        few = list(islice(standings, COMPARED // self._pairs(1)))
+        gangs = [self._shapes.example[group] for group in few]
+        return standings | dict(zip(few, misfits(self._snapshot(), gangs, self._masks), strict=True))
 
     def _dominant(self, namespace: str) -> float:
         """The weighted dominant share of a namespace, cached until usage or nodes change."""
@@ -103,7 +121,7 @@ class QueueOrder:
 
 
 class GangShapes:
-    """Numbers for the shapes of waiting gangs, which are hashed once for each gang.
+    """Numbers for the shapes of waiting gangs, which are cheap to hash.
 
     example: one gang of each shape, by its number.
     """

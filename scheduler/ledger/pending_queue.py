@@ -222,8 +222,11 @@ class PendingQueue:
         """Recompute positions that change on their own: when a gang comes of age, and every few seconds, or at once, if
         others have moved.
         """
+        if not self._records:
+            self.turns.moved(frozenset())  # what dry runs left is forgotten
+            return
         due, at_once = self._aging.next() <= now, self.turns.at_once(len(self))
-        if not self._records or not (due or at_once or now >= self._again):
+        if not (due or at_once or now >= self._again):
             return
         moved, self._again = self.turns.moved(set(self._groups.values())), now + REORDER
         if not due and not moved:

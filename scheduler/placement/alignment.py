@@ -75,22 +75,23 @@ def _by_demand(
         free = free[(free[:, least > 0] >= least[least > 0]).all(axis=1)]
         if len(free):
             free, nodes = np.unique(free, axis=0, return_counts=True)
-            fits[group], best[group] = _counted(wants, free, nodes, columns, snapshot.scale)
+            most = np.array([1.0 if demands[number].ports else np.inf for number in group])
+            fits[group], best[group] = _counted(wants, most, free, nodes, columns, snapshot.scale)
     return fits.tolist(), best.tolist()
 
 
 def _counted(
-    wants: Matrix, free: Matrix, nodes: NDArray[np.int64], columns: list[int], scale: Vector
+    wants: Matrix, most: Vector, free: Matrix, nodes: NDArray[np.int64], columns: list[int], scale: Vector
 ) -> tuple[Vector, Vector]:
     """float64[d] each: how many members fit, and the best alignment.
 
-    wants: float64[d, r].  free: float64[k, r], distinct.  nodes: int64[k], how many nodes have this free capacity.
+    wants: float64[d, r].  most: float64[d], per node, because of host ports.  free: float64[k, r], distinct.  nodes: int64[k], how many nodes have this free capacity.
     """
     fits, best = np.zeros(len(wants)), np.zeros(len(wants))
     step = max(1, AT_ONCE // len(free))
     for start in range(0, len(wants), step):
         some = wants[start : start + step]
-        units = np.full((len(some), len(free)), np.inf)
+        units = np.repeat(most[start : start + step, None], len(free), axis=1)
         for column in np.flatnonzero(some.any(axis=0)).tolist():
             wanted = some[:, column, None]
             with np.errstate(divide="ignore", invalid="ignore"):

@@ -30,11 +30,11 @@ def flavors(snapshot: Snapshot) -> Codes:
 def free_share(snapshot: Snapshot, free: Matrix, flavor: Codes) -> Vector:
     """float64[n], 0 … 1: how much of all devices of the node's flavor is free, 0 if it has no devices.
 
-    free: float64[n, r].  flavor: Codes[n].
+    free: float64[n, r].  flavor: Codes[n].  The devices of cordoned nodes are not free.
     """
     left, whole = np.zeros(len(flavor)), np.zeros(len(flavor))
     for column in snapshot.axis.devices:
-        left += np.maximum(free[:, column], 0) / snapshot.scale[column]
+        left += np.maximum(free[:, column], 0) * snapshot.schedulable / snapshot.scale[column]
         whole += snapshot.capacity[:, column] / snapshot.scale[column]
     shares = np.bincount(flavor, left) / np.maximum(np.bincount(flavor, whole), 1e-300)
     return shares[flavor]

@@ -136,8 +136,8 @@ def gather(
 ) -> NodeCandidates:
     """The pool of these batches, each with bool[n]: where it may go regardless of free capacity.
 
-    free: float64[n, r].  flavor: Codes[n], the flavor of each node.  Ties go to the fewest free devices, then to the preferred nodes (float64[n]), then by the order
-    of nodes.
+    free: float64[n, r].  flavor: Codes[n].  Ties go to the fewest free devices, then to the preferred nodes
+    (float64[n]), then by the order of nodes.
     """
     pairs = tuple(members)
     index = snapshot.axis.index

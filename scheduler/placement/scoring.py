@@ -3,7 +3,7 @@
 Lives here: the sort keys of nodes, the table of strategies, and figures about placements. Ties end in a fixed order.
 Never here: free capacity (node_candidates), more than one member at a time.
 
-Why pack counts devices before whole demands: a training cluster runs out of devices first. On the openb trace of FGD
+Why `snug` counts devices before whole demands: a training cluster runs out of devices first. On the openb trace of FGD
 (ATC '23), the tightest node by whole demands leaves 9% of the GPUs unused, and the node with the fewest free devices
 leaves 5%.
 

@@ -315,12 +315,6 @@ def test_the_table(monkeypatch):
     assert len(table.charts) == 2
 
 
-def test_intervals():
-    """Half the 95% interval by Student's t: 2.776 standard errors of five values."""
-    assert openb.half([1.0, 2.0, 3.0, 4.0, 5.0]) == pytest.approx(2.776 * (2.5 / 5) ** 0.5, abs=0.001)
-    assert openb.half([3.0]) == 0.0
-
-
 def test_runs_in_their_order(monkeypatch):
     """Each case comes with its own outcome."""
     short(monkeypatch)

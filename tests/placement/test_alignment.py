@@ -84,3 +84,11 @@ def test_it_is_the_best_dot_product_among_the_nodes_with_room(wants, left):
         patch.setattr(alignment, "AT_ONCE", 1)
         assert measures(snapshot, *gangs) == pytest.approx(expected)
     assert not np.isnan(expected).any()
+
+
+def test_host_ports():
+    """Members with a host port need a node each."""
+    snapshot = a_cluster(nodes=2, gpu=8)
+
+    assert measures(snapshot, a_gang(3, gpu=1, ports=(22,)), a_gang(2, gpu=1, ports=(22,)))[0] == NO_FIT
+    assert measures(snapshot, a_gang(2, gpu=1, ports=(22,)))[0] < 0

@@ -36,6 +36,13 @@ def test_free_share():
     assert free_share(snapshot, snapshot.free, flavors(snapshot)).tolist() == [0.25, 0.25, 0.5, 0]
 
 
+def test_cordoned_nodes():
+    """Devices that no new pod can use are not free."""
+    snapshot = a_snapshot([a_node("a", gpu=4), a_node("b", gpu=4, schedulable=False)])
+
+    assert free_share(snapshot, snapshot.free, flavors(snapshot)).tolist() == [0.5, 0.5]
+
+
 def test_overcommitted_nodes():
     """A node with more devices in use than it has counts as full."""
     snapshot = a_snapshot([a_node("a", gpu=4), a_node("b", gpu=4)])

@@ -46,11 +46,6 @@ TRADE: Final = 2.0
 """Surplus moves to another job that gains more than this many times the loss. The gain must pay for two resizes and a
 start, noise must not move workers back and forth, and the present owner keeps them if the difference is small."""
 
-
-COARSE: Final = 0.25
-"""A job that was resized within its horizon grows by at least this fraction of its size. Throughput is flat there, as
-for `Search.tolerance`, and large jobs would otherwise be resized whenever a small one comes or goes."""
-
 SHORTEST: Final = 60.0
 """Worker-seconds below which jobs count as equally short: a resize takes some of them, and a measurement."""
 
@@ -77,10 +72,7 @@ class _Share:
     @property
     def grain(self) -> int:
         """Number of workers by which it grows next; the last step ends at the proposed size."""
-        job, grain = self.job, self.proposal.grain
-        if job.size and job.since_change < job.parameters.horizon:
-            grain = max(grain, math.floor(self.size * COARSE / grain) * grain)
-        return min(grain, self.proposal.size - self.size)
+        return min(self.proposal.grain, self.proposal.size - self.size)
 
     @property
     def hungry(self) -> bool:
@@ -177,8 +169,11 @@ def _grow(shares: list[_Share]) -> None:
 def _trade(shares: list[_Share]) -> None:
     """Take surplus from the smallest losses for the largest gains, step by step, as long as the difference is large.
 
-    A job either gives or gains. What it gains is granted in a later call, when the capacity is free.
+    A job either gives or gains. What it gains is granted in a later call, when the capacity is free. Until then nothing
+    else is taken, because the same surplus would be taken twice.
     """
+    if any(share.settled and share.size < share.job.held for share in shares):
+        return
     granted = {share.job.name: share.size for share in shares}
     takers = [(share.rank, share) for share in shares if share.hungry]
     givers = sorted((share for share in shares if _may_give(share)), key=_loss)
@@ -189,7 +184,7 @@ def _trade(shares: list[_Share]) -> None:
         if giver is None:
             heapq.heappop(takers)
             continue
-        givers.remove(giver)
+        givers = [other for other in givers if other is not giver and other is not taker]
         giver.size -= _given(giver, taker)
         if giver.size - _step(giver) >= giver.job.min:
             bisect.insort(givers, giver, key=_loss)

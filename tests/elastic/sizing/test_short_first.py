@@ -5,9 +5,10 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
+from msgspec.structs import replace
 
 from scheduler.elastic.sizing import size, slots
-from scheduler.elastic.sizing.allocation import COARSE, SHORTEST, weight
+from scheduler.elastic.sizing.allocation import SHORTEST, weight
 from tests.elastic.sizing.pictures import job, seen
 
 RATES = {1: 10.0, 2: 20.0, 4: 40.0}
@@ -78,7 +79,7 @@ def test_order_does_not_matter(drawn, chance):
 
 
 def test_surplus_moves_to_a_short_job_at_once():
-    """A short job takes several workers from long ones in one call, as long as it gains more than twice their loss."""
+    """A short job takes several workers from long ones in one call, while it gains more than twice their loss."""
     long = job(name="team/long", size=12, remaining=1e7, measured=seen({1: 10.0, 12: 120.0}))
     short = job(name="team/short", size=1, remaining=1e4, measured=seen({1: 10.0}))
     given = 12 - size([long, short], slots(0))["team/long"].size
@@ -119,14 +120,28 @@ def test_like_jobs_keep_theirs():
         assert {want.size for want in size(jobs, slots(0)).values()} == {6}
 
 
-def test_large_jobs_grow_in_coarse_steps():
-    """A job that was resized within its horizon grows by a fourth of its size or not at all; later by one."""
-    for free in (1, 3):
-        recent = job(size=16, max=64, since_change=60.0, measured=seen({16: 160.0}))
-        assert size([recent], slots(free))["team/a"].size == 16
-    assert size([recent], slots(int(16 * COARSE)))["team/a"].size == 20
-    assert (
-        size([job(size=16, max=64, since_change=600.0, measured=seen({16: 160.0}))], slots(1))["team/a"].size
-        == 17
+def test_surplus_is_not_taken_twice():
+    """While a job still gives up workers, no other job is asked for the same ones."""
+    rates = seen({1: 10.0, 8: 80.0})
+    givers = [job(name=f"team/long{number}", size=8, remaining=1e7, measured=rates) for number in range(4)]
+    short = job(name="team/short", size=1, max=8, remaining=1e4, measured=seen({1: 10.0}))
+    first = size([*givers, short], slots(0))
+    leaving = [
+        replace(giver, want=first[giver.name].size, in_flight=first[giver.name].size < giver.size)
+        for giver in givers
+    ]
+    second = size([*leaving, short], slots(0))
+
+    assert sum(8 - want.size for name, want in first.items() if name != short.name) == 7
+    assert {name: want.size for name, want in second.items()} == {
+        name: want.size for name, want in first.items()
+    }
+
+
+def test_all_that_is_free_is_used():
+    """A job that was just resized still grows into the last free slot."""
+    lately = job(
+        name="team/big", size=16, max=64, remaining=1e7, measured=seen({16: 160.0}), since_change=60.0
     )
-    assert size([job(size=3, max=64, since_change=60.0)], slots(1))["team/a"].size == 4
+
+    assert size([lately], slots(3))["team/big"].size == 19
