@@ -48,8 +48,8 @@ NOTES: Final = (
         f"runs. A resize costs {MEASURED.resize:g} s."
     ),
     (
-        "An elastic job begins with its minimum of one worker. It grows 22 s later: it keeps a size for 10 s, sizes are "
-        "decided every 5 s, and a worker takes 5 s to start. So jobs that hardly overlap take up to 3% longer than gangs "
+        "An elastic job begins with its minimum of one worker. It grows later: it keeps a size for 10 s, sizes are "
+        "decided every 10 s, and a worker takes 5 s to start. So jobs that hardly overlap take up to 3% longer than gangs "
         "(third picture, from 420 s on)."
     ),
     "It is unknown when the second job of the published gang run was submitted. Here it is 120 s in all runs.",

@@ -90,7 +90,7 @@ def make(profile: Profile, workers: int) -> Table:
         shows=(
             f"{len(WORKLOADS)} workloads with 160 jobs each on 16 nodes of 4 GPUs, simulated from measured step times. "
             "Tiresias keeps the sizes that users tuned; Gangwright resizes every job between one worker and the most "
-            "in the traces. Pollux also changes the batch, and so the work, which Gangwright does not."
+            "in the traces, and knows its remaining work unless the table says otherwise. Pollux also changes the batch, and so the work, which Gangwright does not."
         ),
         columns=("policy", "mean, s", "± s", "p99, s", "makespan, s", "resizes a job", "published mean, s"),
         rows=[*_published(), *(_row(case, one) for case, one in shown.items())],
