@@ -84,10 +84,9 @@ class QueueOrder:
             return order.turn(waiting, policy, now, 0.0)
         group = self.group(waiting)
         if group not in self._ranked:
-            # shapes are compared all at once, by the next sorting
-            fit = policy.order is Order.FIT
-            self._ranked |= {group: NO_FIT} if fit else self._standings([group])
-            self._seen = -1 if fit else self._seen
+            # many new shapes are compared together, by the next sorting
+            later = policy.order is Order.FIT and self._pairs(len(self._ranked) + 1) > COMPARED_AT_ONCE
+            self._ranked |= {group: NO_FIT} if later else self._standings([group])
         return order.turn(waiting, policy, now, self._ranked[group])
 
     def moved(self, groups: AbstractSet[Hashable]) -> dict[Hashable, float]:

@@ -6,7 +6,7 @@ each member on the best node that has room for it. So a gang ranks higher the mo
 Never here: the other parts of a turn (order), or seats (planner).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import numpy as np
@@ -47,9 +47,17 @@ def misfits(snapshot: Snapshot, gangs: Sequence[Gang], masks: FeasibilityCache) 
             return NO_FIT
         if gang.required and not could_hold(snapshot, snapshot.free, gang, masks):
             return NO_FIT
-        return -round(sum(members * best[demand] for demand, members in wanted), DIGITS)
+        return misfit(wanted, best)
 
     return list(map(measure, gangs, needs))
+
+
+def misfit(needs: Iterable[tuple[int, int]], best: Sequence[float]) -> float:
+    """The measure of a gang that fits.
+
+    needs: numbers of demands, with members.  best: by demand, the alignment of a member with its best node.
+    """
+    return -round(sum(members * best[demand] for demand, members in needs), DIGITS)
 
 
 def _wanted(gang: Gang) -> list[tuple[Role, int]]:
