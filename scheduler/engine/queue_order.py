@@ -95,7 +95,7 @@ class QueueOrder:
             return {}
         before = {group: standing for group, standing in self._ranked.items() if group in groups}
         self._shapes.keep(groups)
-        self._ranked = self._standings(before)
+        self._ranked = self._standings(before) if before else {}
         return {group: now for group, now in self._ranked.items() if before[group] != now}
 
     def _standings(self, groups: Iterable[Hashable]) -> dict[Hashable, float]:

@@ -93,7 +93,8 @@ def _counted(
 ) -> tuple[Vector, Vector]:
     """float64[d] each: how many members fit, and the best alignment.
 
-    wants: float64[d, r].  most: float64[d], per node, because of host ports.  free: float64[k, r], distinct.  nodes: int64[k], how many nodes have this free capacity.
+    wants: float64[d, r].  most: float64[d], per node, because of host ports.  free: float64[k, r], distinct.
+    nodes: int64[k], how many nodes have this free capacity.
     """
     fits, best = np.zeros(len(wants)), np.zeros(len(wants))
     step = max(1, AT_ONCE // len(free))

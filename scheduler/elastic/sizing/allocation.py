@@ -112,8 +112,10 @@ def size(jobs: Iterable[JobView], free: Free, *, short_first: bool = True) -> di
     free. A job with a resize in progress, or with one within the last `hold` seconds, keeps the size it is going to.
     """
     capacity = Capacity(free)
-    weigh = weight if short_first else _equal
-    shares = [_share(job, capacity, weigh(job)) for job in sorted(jobs, key=lambda job: job.name)]
+    shares = [
+        _share(job, capacity, weight(job) if short_first else 1.0)
+        for job in sorted(jobs, key=lambda job: job.name)
+    ]
     for share in shares:
         share.short = not all(share.seats.take(1) for _ in range(share.size - share.job.held))
     _grow(shares)
@@ -132,10 +134,6 @@ def weight(job: JobView) -> float:
     if job.remaining is not None and job.measured:
         work = job.remaining / rate(job.measured, 1)
     return 1.0 / math.sqrt(max(SHORTEST, work))
-
-
-def _equal(_job: JobView) -> float:
-    return 1.0
 
 
 def _share(job: JobView, capacity: Capacity, weight: float) -> _Share:
