@@ -4,7 +4,7 @@ With `fair` and `fit`, a turn depends on other gangs: on the share of its namesp
 one group (a namespace, or gangs of one shape) keep the standing of the last sorting. Otherwise they would keep
 overtaking each other as they are seated one by one.
 
-Never here: the sort key (placement.order), how a gang fits (placement.alignment), or the queue (ledger.pending_queue).
+Never here: the sort key (placement.order), how a gang fits (placement.fit_measure), or the queue (ledger.pending_queue).
 """
 
 from collections.abc import Callable, Hashable, Iterable
@@ -17,8 +17,8 @@ from scheduler.model.cluster import Snapshot
 from scheduler.model.queueing import Order, Waiting
 from scheduler.model.workload import Gang
 from scheduler.placement import order
-from scheduler.placement.alignment import NO_FIT, misfits
 from scheduler.placement.feasibility import FeasibilityCache
+from scheduler.placement.fit_measure import NO_FIT, misfits
 
 SORTED_AT_ONCE: Final = 500
 """The length of a queue up to which it is sorted again whenever standings change. Sorting a longer one takes

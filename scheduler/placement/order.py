@@ -97,7 +97,7 @@ def turn(waiting: Waiting, policy: Policy, now: float, standing: float) -> Turn:
     """The sort key of this gang, smaller first.
 
     standing: what the order takes from the cluster: the weighted dominant share of the gang's namespace (`fair`, see
-    `dominant_share`), or how it fits (`fit`, see alignment.misfits), otherwise 0.
+    `dominant_share`), or how it fits (`fit`, see fit_measure.misfits), otherwise 0.
     A gang that has waited until `ages_at` ranks by arrival, ahead of all younger gangs of its priority. So only gangs
     of its priority that have waited even longer can pass it, and no gang starves in any order.
     """

@@ -19,7 +19,7 @@ from scheduler.model.decision import Place
 from scheduler.model.queueing import Backfill, Order
 from scheduler.model.resources import Vector
 from scheduler.placement import planner
-from scheduler.placement.alignment import NO_FIT, alignments, misfit
+from scheduler.placement.fit_measure import NO_FIT, dot_products, misfit
 from scheduler.placement.forecast_setup import (
     ForecastCapacity,
     ForecastSetup,
@@ -174,7 +174,7 @@ class Simulation:
         setup, capacity = self._setup, self._capacity
         columns = list(compared(setup.snapshot.axis))
         wants, scale = setup.demands.wants[:, columns], setup.snapshot.scale[columns]
-        best = alignments(wants, capacity.free[:, columns], capacity.units, scale).tolist()
+        best = dot_products(wants, capacity.free[:, columns], capacity.units, scale).tolist()
         measures = [misfit(own.needs, best) if holds(capacity, own) else NO_FIT for own in setup.shapes]
         turns = {
             one: turn(setup.waiting[one], setup.policy, self._now, measures[setup.shape[one]])

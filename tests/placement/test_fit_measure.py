@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.placement import alignment
-from scheduler.placement.alignment import NO_FIT, misfits
+from scheduler.placement import fit_measure
 from scheduler.placement.feasibility import FeasibilityCache
+from scheduler.placement.fit_measure import NO_FIT, misfits
 from scheduler.placement.node_candidates import counted
 from scheduler.placement.scoring import compared
 from tests.support.builders import GPU, a_cluster, a_gang, a_role, with_free
@@ -81,7 +81,7 @@ def test_it_is_the_best_dot_product_among_the_nodes_with_room(wants, left):
 
     assert measures(snapshot, *gangs) == pytest.approx(expected)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(alignment, "AT_ONCE", 1)
+        patch.setattr(fit_measure, "AT_ONCE", 1)
         assert measures(snapshot, *gangs) == pytest.approx(expected)
     assert not np.isnan(expected).any()
 

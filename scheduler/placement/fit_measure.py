@@ -1,7 +1,7 @@
 """How well waiting gangs fit the free capacity: the measure of the order `fit`.
 
-The alignment of a pod with a node is the dot product of the pod's demand and the node's free capacity, each in units of
-the largest node (Tetris: Grandl et al., SIGCOMM 2014, section 3.2). A gang's alignment is the sum over its quorum, with
+A pod fits a node by the dot product of the pod's demand and the node's free capacity, each in units of the largest node
+(the alignment of Tetris: Grandl et al., SIGCOMM 2014, section 3.2). A gang's measure sums this over its quorum, with
 each member on the best node that has room for it. So a gang ranks higher the more it uses of what is free most.
 Never here: the other parts of a turn (order), or seats (planner).
 """
@@ -31,7 +31,7 @@ AT_ONCE: Final = 500_000
 
 
 def misfits(snapshot: Snapshot, gangs: Sequence[Gang], masks: FeasibilityCache) -> list[float]:
-    """The measure of each gang, smaller first: minus its alignment, or NO_FIT.
+    """The measure of each gang, smaller first: minus its dot products, or NO_FIT.
 
     Whether a gang fits is counted, without priorities and rules between pods. The planner may still reject it.
     """
@@ -55,7 +55,7 @@ def misfits(snapshot: Snapshot, gangs: Sequence[Gang], masks: FeasibilityCache) 
 def misfit(needs: Iterable[tuple[int, int]], best: Sequence[float]) -> float:
     """The measure of a gang that fits.
 
-    needs: numbers of demands, with members.  best: by demand, the alignment of a member with its best node.
+    needs: numbers of demands, with members.  best: by demand, the dot product of a member with its best node.
     """
     return -round(sum(members * best[demand] for demand, members in needs), DIGITS)
 
@@ -69,7 +69,7 @@ def _wanted(gang: Gang) -> list[tuple[Role, int]]:
 def _by_demand(
     snapshot: Snapshot, demands: Sequence[Demand], masks: FeasibilityCache
 ) -> tuple[list[float], list[float]]:
-    """For each demand: how many members fit in total, and the alignment of one member with its best node."""
+    """For each demand: how many members fit in total, and the dot product of one member with its best node."""
     axis, columns = snapshot.axis, list(compared(snapshot.axis))
     alike: dict[object, list[int]] = {}
     for number, demand in enumerate(demands):
@@ -91,7 +91,7 @@ def _by_demand(
 def _counted(
     wants: Matrix, most: Vector, free: Matrix, nodes: NDArray[np.int64], columns: list[int], scale: Vector
 ) -> tuple[Vector, Vector]:
-    """float64[d] each: how many members fit, and the best alignment.
+    """float64[d] each: how many members fit, and the best dot product.
 
     wants: float64[d, r].  most: float64[d], per node, because of host ports.  free: float64[k, r], distinct.
     nodes: int64[k], how many nodes have this free capacity.
@@ -108,12 +108,12 @@ def _counted(
             np.minimum(units, each, out=units)
         np.maximum(np.floor(units, out=units), 0.0, out=units)
         fits[start : start + step] = (units * nodes).sum(axis=1)
-        best[start : start + step] = alignments(some[:, columns], free[:, columns], units, scale[columns])
+        best[start : start + step] = dot_products(some[:, columns], free[:, columns], units, scale[columns])
     return fits, best
 
 
-def alignments(wants: Matrix, free: Matrix, units: Matrix, scale: Vector) -> Vector:
-    """float64[d]: the alignment of one member of each demand with its best node, 0 if no node has room.
+def dot_products(wants: Matrix, free: Matrix, units: Matrix, scale: Vector) -> Vector:
+    """float64[d]: the dot product of one member of each demand with its best node, 0 if no node has room.
 
     wants: float64[d, c] and free: float64[n, c] over the compared columns.  units: float64[d, n], how many members fit.
     """
