@@ -4,7 +4,8 @@ Lives here: the view of each job as the master would have it, and the extender's
 surplus, newcomers get nodes, those that joined last leave first. Never here: a size, or which node is near.
 
 Every job has a quorum of one worker and at most as many as its traces have. It measures its throughput as it trains,
-at the sizes that it has had. `oracle` knows all of its step times beforehand.
+at the sizes that it has had. `oracle` knows all of its step times beforehand. `reseats` is not in the product: a job
+that grows moves as a whole if it then needs fewer nodes.
 """
 
 from collections.abc import Sequence
@@ -97,9 +98,11 @@ class Elastic:
         total: bool = True,
         oracle: bool = False,
         short_first: bool = True,
+        reseats: bool = False,
     ) -> None:
         self._parameters = decode("efficiency", {}) if parameters is None else parameters
         self._total, self._oracle, self._short_first = total, oracle, short_first
+        self._reseats = reseats
         self._places = Places()
         self._known: dict[int, Known] = {}
 
@@ -121,9 +124,22 @@ class Elastic:
             elif has and want > has:
                 grown.append((job, want - has))
         for job, count in grown:
-            self._place(job, (*job.seats, *self._places.near(free, job.seats, count)), now)
-            for node in job.seats[-count:]:
+            for node in job.seats:
+                free[node] += 1
+            self._place(job, self._grown(free, job.seats, count), now)
+            for node in job.seats:
                 free[node] -= 1
+
+    def _grown(self, free: Sequence[int], seats: Sequence[int], count: int) -> Sequence[int]:
+        """Nodes of a job that gets so many newcomers.  free: with the GPUs that it holds."""
+        others = list(free)
+        for node in seats:
+            others[node] -= 1
+        beside = (*seats, *self._places.near(others, seats, count))
+        if not self._reseats:
+            return beside
+        whole = self._places.near(free, (), len(beside))
+        return whole if len(set(whole)) < len(set(beside)) else beside
 
     def _admit(self, jobs: Sequence[Training], now: float) -> None:
         """Jobs without a worker get one, in order of arrival; the surplus worker that joined last leaves for it."""

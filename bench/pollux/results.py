@@ -38,6 +38,7 @@ class Case:
     short_first: bool = True
     total: bool = True
     oracle: bool = False
+    reseats: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,9 @@ def simulate(case: Case, number: int) -> Outcome:
     jobs = workload(number)
     if case.load < 1.0:
         jobs = thinned(jobs, case.load, SEED + number)
-    elastic = Elastic(total=case.total, oracle=case.oracle, short_first=case.short_first)
+    elastic = Elastic(
+        total=case.total, oracle=case.oracle, short_first=case.short_first, reseats=case.reseats
+    )
     done = run(jobs, Tiresias() if case.rigid else elastic, case.cost, case.every)
     times = Spread.of((one.ended or math.inf) - one.job.arrival for one in done)
     last = max(one.ended or math.inf for one in done)
