@@ -34,12 +34,21 @@ def throughput(
     pods: Annotated[int, typer.Option(min=1, help="Pods of one GPU, in gangs of eight.")] = 2000,
     repeats: Annotated[int, typer.Option(min=1, help="Runs of every road; medians count.")] = 3,
     roads: Annotated[str, typer.Option(help="Which, in this order.")] = THROUGHPUT,
+    profiled: Annotated[
+        bool, typer.Option("--profile", help="Also say what the API server spends its time on.")
+    ] = False,
 ) -> None:
     """Pods a second when all of them wait already; a line a road, then the ratios to `none`."""
     chosen = _chosen(roads, ROADS, THROUGHPUT)
     _check_room(pods, nodes)
     with cluster.plane() as plane:
-        asyncio.run(_print(throughput_room.measure(plane, chosen, nodes=nodes, pods=pods, repeats=repeats)))
+        asyncio.run(
+            _print(
+                throughput_room.measure(
+                    plane, chosen, nodes=nodes, pods=pods, repeats=repeats, profiled=profiled
+                )
+            )
+        )
 
 
 @app.command()

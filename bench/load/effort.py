@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +11,9 @@ from bench.plane import Plane
 
 TICKS: Final = os.sysconf("SC_CLK_TCK")
 """A second, in the unit of /proc/PID/stat."""
+
+CYCLE: Final = "scheduler_scheduling_algorithm_duration_seconds"
+"""kube-scheduler's histogram of one pod's filters and scores, those of an extender included."""
 
 BENCH: Final = "bench"
 """This process: the watch that looks, and the creator."""
@@ -22,12 +25,23 @@ class Run:
 
     seconds: float
     cpu_ms_per_pod: Mapping[str, float]
+    cycle_ms: float = 0.0
+    """kube-scheduler's mean time to choose a node for a pod: pods pass this stage one by one."""
+    causes: Mapping[str, float] = field(default_factory=dict)
+    """See `causes`: percentages of the API server's processor time; empty if it was not asked."""
 
 
 def spent(plane: Plane) -> dict[str, float]:
     """By program, the seconds of processor time it used since it began."""
     found = {name: _seconds(program.pid) for name, program in plane.programs.items() if program.alive}
     return {**found, BENCH: time.process_time()}
+
+
+def cycles(plane: Plane) -> tuple[float, float]:
+    """Seconds and number of the choices of a node so far, by the kube-scheduler that runs."""
+    (name,) = [name for name in plane.programs if name.endswith("kube-scheduler")]
+    found = plane.metrics(name)
+    return found.value(f"{CYCLE}_sum"), found.value(f"{CYCLE}_count")
 
 
 def per_pod(before: Mapping[str, float], after: Mapping[str, float], pods: int) -> dict[str, float]:

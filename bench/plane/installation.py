@@ -204,8 +204,7 @@ class Installation:
 
     def metrics(self) -> Metrics:
         """What /metrics says now."""
-        with _direct.open(f"{self.probes}/metrics", timeout=5) as answer:
-            return Metrics.parsed(answer.read().decode())
+        return Metrics.read(f"{self.probes}/metrics")
 
     def log(self) -> Iterator[dict[str, Any]]:
         """The extender's log so far, line by line as it was written; what is not JSON is left out."""

@@ -1,10 +1,13 @@
 """What a program's `/metrics` says, as samples to look up."""
 
+import urllib.request
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Self
 
 from prometheus_client.parser import text_string_to_metric_families
+
+from bench.plane.ports import unverified
 
 
 @dataclass(frozen=True)
@@ -12,6 +15,14 @@ class Metrics:
     """One scrape."""
 
     samples: tuple[tuple[str, Mapping[str, str], float], ...]
+
+    @classmethod
+    def read(cls, url: str) -> Self:
+        """The metrics at this address on loopback.  Raises OSError."""
+        context = unverified() if url.startswith("https") else None
+        handlers = [urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)]
+        with urllib.request.build_opener(*handlers).open(url, timeout=5) as answer:
+            return cls.parsed(answer.read().decode())
 
     @classmethod
     def parsed(cls, text: str) -> Self:
