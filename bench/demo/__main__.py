@@ -13,8 +13,8 @@ from rich.console import Console
 
 from bench.demo import burst, deadlock, elastic, room, shapes
 from bench.demo.claims import Claims
-from bench.demo.stage import Stage, programs
-from bench.plane import PlaneError
+from bench.demo.stage import PROGRAMS, Stage, programs
+from bench.plane import PlaneError, binaries
 from bench.plane.installation import Installation
 
 Act = Callable[[Stage], Awaitable[None]]
@@ -44,9 +44,10 @@ def main(
     claims = Claims(console)
     began = time.monotonic()
     try:
+        binaries.ensure(PROGRAMS)
         if "elastic" in chosen:
             elastic.prepare()
-            began = time.monotonic()
+        began = time.monotonic()  # a build is no part of a start
         with programs(console) as gangwright:
             console.print(
                 f"Up in {time.monotonic() - began:.1f} s; logs in {gangwright.plane.folder}", style="dim"

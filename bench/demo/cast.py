@@ -5,7 +5,7 @@ and not by the Job controller, which does not run: so they arrive in the order t
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from bench.demo.record import Record
@@ -31,8 +31,6 @@ class Gang:
     memory: str = "256Mi"
     strategy: str = ""
     level: str = ""
-    runs_for: str = ""
-    """Of each pod, from when it runs; empty: until it is told to end."""
     expects: str = ""
     """What its owner declares that it will run for; empty: nothing."""
     priority: str = ""
@@ -96,7 +94,6 @@ class Gang:
             OURS + "strategy": self.strategy,
             OURS + "level": self.level,
             OURS + "expected-runtime": self.expects,
-            RUNS_FOR: self.runs_for,
         }
         return {key: value for key, value in notes.items() if value}
 
@@ -119,21 +116,21 @@ async def submit_interleaved(api: Client, namespace: str, gangs: Iterable[Gang],
             await api.create(where("pods", namespace), pod)
 
 
-async def learn(api: Client, namespace: str, record: Record, gangs: Iterable[Gang], seconds: float) -> None:
-    """Plays what runs in the pods: learners wait for each other, train `seconds`, and end.
+async def learn(api: Client, namespace: str, record: Record, seconds: Mapping[Gang, float]) -> None:
+    """Plays what runs in the pods: learners of a gang wait for each other, train so many seconds, and end.
 
     A pod that runs alone goes on waiting: kwok ends it only once it has the annotation that is written here.
     """
-    left = {gang.name: gang.members for gang in gangs}
+    left = {gang.name: gang for gang in seconds}
     version = -1
     while left:
         version = await record.news(version)
-        ready = [name for name, members in left.items() if record.running(name) == members]
-        for name in ready:
-            del left[name]
-            for pod in record.members(name):
-                note = {"metadata": {"annotations": {RUNS_FOR: f"{seconds:g}s"}}}
-                await api.patch(where("pods", namespace, pod), note, how="merge")
+        ready = [gang for gang in left.values() if record.running(gang.name) == gang.members]
+        for gang in ready:
+            del left[gang.name]
+            note = {"metadata": {"annotations": {RUNS_FOR: f"{seconds[gang]:g}s"}}}
+            pods = [where("pods", namespace, name) for name in record.members(gang.name)]
+            await asyncio.gather(*(api.patch(pod, note, how="merge") for pod in pods))
 
 
 async def end(api: Client, namespace: str, record: Record, gang: Gang, at: float) -> None:

@@ -41,7 +41,7 @@ async def play(stage: Stage) -> None:
 @asynccontextmanager
 async def _learning(stage: Stage, namespace: str, record: Record) -> AsyncIterator[None]:
     """Learners train, and end, once their four are there."""
-    task = asyncio.create_task(learn(stage.api, namespace, record, JOBS, TRAINING))
+    task = asyncio.create_task(learn(stage.api, namespace, record, dict.fromkeys(JOBS, TRAINING)))
     try:
         yield
     finally:

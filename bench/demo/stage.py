@@ -9,7 +9,7 @@ from rich.console import Console
 
 from bench.demo.claims import Claims
 from bench.demo.record import Record, recording
-from bench.plane import Client, Fleet, Plane, binaries, nodes, where
+from bench.plane import Client, Fleet, Plane, nodes, where
 from bench.plane.client import Object
 from bench.plane.installation import Installation
 
@@ -68,10 +68,7 @@ class Stage:
 
 @contextmanager
 def programs(console: Console) -> Iterator[Installation]:
-    """The plane and Gangwright on it, up for as long as the block runs; builds what is missing first (minutes,
-    once).
-    """
-    binaries.ensure(PROGRAMS)
+    """The plane and Gangwright on it, up for as long as the block runs."""
     with ExitStack() as stack:
         with console.status("etcd, kube-apiserver, kube-scheduler and kwok are starting …"):
             plane = stack.enter_context(Plane())

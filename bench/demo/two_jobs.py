@@ -141,7 +141,9 @@ class Story:
 
     def stand(self) -> str:
         """In a line."""
-        slots = busy(self.record.present(), self.first_steps(), self.clock())
+        slots, present = busy(self.record.present(), self.first_steps(), self.clock()), self.record.present()
+        if not slots and present:
+            return f"{len(present)} workers import TensorFlow: seconds of processor time each"
         return f"{slots} of {ROOM} slots train   " + "   ".join(map(self._one, self.steps))
 
     def _one(self, name: str) -> str:

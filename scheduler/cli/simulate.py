@@ -69,7 +69,7 @@ GONE: Final = frozenset({"leaving", "ended"})
 
 class Outcome(msgspec.Struct, frozen=True):
     """The result for one gang. starts: it would start now or after its victims have terminated, or it runs already.
-    seats: the node by pod.
+    reason: empty if it would preempt, because nothing is preempted yet.  seats: the node by pod.
     """
 
     namespace: str
@@ -257,7 +257,7 @@ def _answered(key: GangKey, asked: TrialRequest, said: TrialAnswer) -> Outcome:
         gang=key.name,
         starts=said.starts,
         answer=answer,
-        reason=said.reason,
+        reason="" if answer == WOULD_PREEMPT else said.reason,
         message=said.message,
         pods=int(sum(own.count for own in asked.pods)),
         seats={own.pod: own.node for own in said.seats},
@@ -285,7 +285,7 @@ def _outcome(answers: OfflineAnswers, key: GangKey) -> Outcome:
     if isinstance(decision, Place):
         seats, answer, reason, message = decision.seats, STARTS, Reason.SEATED, AT_ONCE
     elif room is not None:
-        seats, answer, message = room.seats, WOULD_PREEMPT, would_leave(room.victims)
+        seats, answer, reason, message = room.seats, WOULD_PREEMPT, "", would_leave(room.victims)
     own = Outcome(
         namespace=key.namespace,
         gang=gang_views.name_of(record),
@@ -335,7 +335,7 @@ def _table(outcomes: list[Outcome], *, wide: bool) -> None:
                 str(own.pods),
                 own.answer,
                 str(len(set(own.seats.values()))) if own.starts else "-",
-                own.reason,
+                own.reason or "-",
                 own.message,
             ]
             for own in outcomes

@@ -191,7 +191,7 @@ def test_burst_is_the_data_set() -> None:
     assert (len(jobs), sum(job.members for job in jobs)) == (53, 288)
     assert burst.ideal(jobs) * burst.SCALE == 1080
     assert jobs[0] == Gang(
-        "00-job1", 32, 8, memory="256M", strategy="pack", level="rack", runs_for="2s", expects="2s"
+        "00-job1", 32, 8, memory="256M", strategy="pack", level="rack", expects="2s"
     )  # fmt: skip
 
 
