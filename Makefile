@@ -3,14 +3,16 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all built collected test-plane test-rest quick test-quick lint format types imports plane bench docs lock beside clean long
+.PHONY: help demo preview test test-all built collected test-plane test-rest quick test-quick lint format types imports plane bench docs lock beside clean long
 
 PYTHONS := python3.13 python3.12 python3.11 python3
 FITS := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
-PYTHON ?= $(shell for name in $(PYTHONS); do if $$name -c '$(FITS)' 2>/dev/null; then command -v $$name; break; fi; done)
+PYTHON ?= $(eval PYTHON := $(shell for name in $(PYTHONS); do if $$name -c '$(FITS)' 2>/dev/null; then command -v $$name; break; fi; done))$(PYTHON)
 unexport PYTHONDONTWRITEBYTECODE  # images often set it: every process would then compile all tests again
 BIN := .venv/bin
 READY := .venv/.ready
+FIRST := .venv/.first
+ENOUGH := numpy|rich|markdown-it-py|mdurl|pygments|typer|shellingham|annotated-doc  # for the preview
 SHORT := and not extended  # test-all drops this
 DURATIONS := --durations 25
 SPARING := GOMAXPROCS=1  # Go programs look for work on every core whenever they wake, which takes a tenth of the test time
@@ -18,8 +20,12 @@ SPARING := GOMAXPROCS=1  # Go programs look for work on every core whenever they
 help: ## list the tasks
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-demo: $(READY) ## run the demo on a real control plane: gang starts, packing, preemption, forecasts, a burst, elastic jobs
+demo: preview $(READY) ## run the demo on a real control plane: gang starts, packing, preemption, forecasts, a burst, elastic jobs
 	$(BIN)/python -m bench.demo
+
+# What the engine does, within seconds: it needs a few packages, and everything else takes minutes the first time.
+preview: $(FIRST)
+	@$(BIN)/python -m bench.demo.preview
 
 test: $(READY) lint ## run lint, import rules, types and all tests, on a real control plane
 	$(MAKE) --no-print-directory --jobs 4 imports types test-plane test-rest
@@ -94,11 +100,16 @@ beside: $(READY) ## resolve the dependencies together with TensorFlow 2.15.1 and
 clean: ## delete the virtual environment and every cache in the tree
 	rm -rf .venv .mypy_cache .ruff_cache .import_linter_cache .pytest_cache .hypothesis dist build site
 
-$(READY): requirements-dev.lock pyproject.toml
+$(FIRST): requirements-dev.lock
 	@$(or $(PYTHON),false) -c '$(FITS)' 2>/dev/null || { \
 	  echo "Python 3.11 or newer with its module venv is needed; $(if $(PYTHON),$(PYTHON) is not,none of $(PYTHONS) is) one." >&2; \
 	  echo "On Debian and Ubuntu: apt-get install python3-venv. Another Python: make PYTHON=/path/to/python" >&2; exit 1; }
 	$(PYTHON) -m venv .venv
+	awk '/^[^ ]/ {kept = $$0 ~ /^($(strip $(ENOUGH)))==/} kept' requirements-dev.lock > .venv/first.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --require-hashes -r .venv/first.lock
+	@touch $@
+
+$(READY): $(FIRST) requirements-dev.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements-dev.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@

@@ -21,8 +21,8 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_array
 
 from bench import ending
+from bench.confidence import interval as half
 from bench.controller import GPU
-from bench.report import interval as half
 from scheduler.ledger.node_table import NodeTable
 from scheduler.model.cluster import DEFAULT_LEVELS, Node, Snapshot
 from scheduler.model.decision import Place

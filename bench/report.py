@@ -1,12 +1,9 @@
 """From what became of each job to figures: how long people waited, and what the cluster was used for. Pure."""
 
 import math
-import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
-
-from scipy.special import stdtrit
 
 from bench.traces import Job
 
@@ -133,14 +130,6 @@ class Report:
         """Plain numbers and texts, rounded."""
         rounded: dict[str, Any] = _rounded(asdict(self), digits)
         return rounded
-
-
-def interval(sample: Sequence[float]) -> float:
-    """Half the 95% interval of the mean, by Student's t. 0 for less than two figures."""
-    if len(sample) < 2:
-        return 0.0
-    t = float(stdtrit(len(sample) - 1, 0.975))
-    return t * statistics.stdev(sample) / math.sqrt(len(sample))
 
 
 def size_class(job: Job) -> str:

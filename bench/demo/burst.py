@@ -17,8 +17,9 @@ from rich.text import Text
 
 from bench.demo.cast import Gang, learn, submit
 from bench.demo.claims import check_whole
+from bench.demo.palette import Palette
 from bench.demo.record import Record
-from bench.demo.screen import Palette, bar, by_node, by_time, indented, racks
+from bench.demo.screen import bar, by_node, by_time, indented, racks
 from bench.demo.stage import Stage
 from bench.plane import Fleet
 from bench.plane.client import Object

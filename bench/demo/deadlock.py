@@ -11,8 +11,9 @@ from rich.text import Text
 
 from bench.demo.cast import Gang, learn, submit_interleaved
 from bench.demo.claims import check_whole
+from bench.demo.palette import Palette
 from bench.demo.record import Record, refused
-from bench.demo.screen import Palette, by_gpu, indented
+from bench.demo.screen import by_gpu, indented
 from bench.demo.stage import Stage
 from bench.plane import Fleet, where
 from bench.plane.client import Object

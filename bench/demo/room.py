@@ -15,8 +15,9 @@ from rich.text import Text
 from bench.demo import asking
 from bench.demo.cast import Gang, end, make_again, submit
 from bench.demo.claims import PARTLY
+from bench.demo.palette import Palette
 from bench.demo.record import Record, Seen
-from bench.demo.screen import Palette, by_gpu, indented, panel
+from bench.demo.screen import by_gpu, indented, panel
 from bench.demo.stage import Stage
 from bench.plane import Fleet, where
 from bench.plane.client import Object

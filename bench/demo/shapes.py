@@ -5,8 +5,9 @@ from dataclasses import replace
 from rich.table import Table
 
 from bench.demo.cast import Gang, submit
+from bench.demo.palette import Palette
 from bench.demo.record import Record
-from bench.demo.screen import Palette, by_gpu, panel, racks
+from bench.demo.screen import by_gpu, panel, racks
 from bench.demo.stage import Stage
 from bench.plane import Fleet
 from bench.plane.client import Object

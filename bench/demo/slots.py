@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from bench.demo.palette import Palette
 from bench.demo.record import Seen
-from bench.demo.screen import Palette
 
 WARMS_UP = "╌"
 TRAIN = "train"

@@ -14,8 +14,9 @@ from rich.live import Live
 from rich.text import Text
 
 from bench.demo import training
+from bench.demo.palette import Palette
 from bench.demo.record import PATIENCE, Record
-from bench.demo.screen import Palette, indented
+from bench.demo.screen import indented
 from bench.demo.slots import Span, busy, by_second
 from bench.demo.stage import Stage
 from bench.demo.training import JOBS, History

@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from bench.confidence import interval
 from bench.pollux.cluster import EVERY, run
 from bench.pollux.elastic import Elastic
 from bench.pollux.tiresias import Tiresias
 from bench.pollux.training import ROUNDED, Cost
 from bench.pollux.workload import published, thinned, workload
-from bench.report import Spread, interval
+from bench.report import Spread
 
 SEED: Final = 42
 """Of the jobs that stay at a load below 1.0."""

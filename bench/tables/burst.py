@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from bench.burst import COMPARED, Outcome, ideal, outcome, published
+from bench.confidence import interval
 from bench.queue.cases import FIFO, FREE, SHORTEST, STRICT
 from bench.queue.running import in_order
-from bench.report import interval
 from bench.tables.table import Chart, Profile, Series, Table
 
 ORDERS: Final[Mapping[Profile, Mapping[str, int]]] = {

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from bench.confidence import interval
 from bench.ffdl import JOBS, Outcome, Rule, run
 from bench.queue.running import in_order
-from bench.report import interval
 from bench.tables.table import Cell, Chart, Profile, Series, Table
 from scheduler.model.queueing import Backfill
 

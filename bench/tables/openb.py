@@ -4,10 +4,10 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from bench.confidence import interval
 from bench.openb.mixes import ENDS, MIXES, SEEDS, published
 from bench.openb.policies import FIRST_FIT, POLICIES
 from bench.openb.runs import Case, Ties, run_all
-from bench.report import interval
 from bench.tables.table import Cell, Chart, Profile, Series, Table
 from scheduler.model.workload import Strategy
 

@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from bench.report import interval
+from bench.confidence import interval
 from bench.tables.table import Cell, Chart, Profile, Series, Table
 from bench.tetris import running
 from bench.tetris.running import BLOCKING, FIFO, FIT, TETRIS, Outcome

@@ -17,8 +17,9 @@ from rich.console import Console
 from bench.demo import burst, elastic, room, training, two_jobs
 from bench.demo.cast import Gang
 from bench.demo.claims import Claims, check_whole
+from bench.demo.palette import Palette
 from bench.demo.record import Record, Seen, refused
-from bench.demo.screen import Palette, by_gpu, by_node, by_time, interval
+from bench.demo.screen import by_gpu, by_node, by_time, interval
 from bench.demo.slots import Span, busy, by_second
 from bench.plane.errors import NotReadyError
 from bench.plane.nodes import Fleet
