@@ -1,4 +1,4 @@
-"""`python -m bench.load throughput | gangs | floods`."""
+"""`python -m bench.load throughput | gangs | crowd | floods`."""
 
 import asyncio
 import json
@@ -9,6 +9,7 @@ import typer
 
 from bench.ending import run
 from bench.load import cluster
+from bench.load import crowd as crowd_room
 from bench.load import floods as floods_room
 from bench.load import gangs as gangs_room
 from bench.load import throughput as throughput_room
@@ -67,6 +68,20 @@ def gangs(
         asyncio.run(
             _print(gangs_room.measure(plane, chosen, gangs=gangs, size=size, nodes=nodes, repeats=repeats))
         )
+
+
+@app.command()
+def crowd(
+    *,
+    nodes: Annotated[int, typer.Option(min=1, help="Nodes of eight GPUs.")] = 5000,
+    pods: Annotated[int, typer.Option(min=8, help="Pods that run, eight or more a node.")] = 50_000,
+    gangs: Annotated[int, typer.Option(min=2, help="Gangs of four that wait.")] = 500,
+) -> None:
+    """Start beside many pods, explain many gangs, and react to an end; one line."""
+    if pods < nodes * cluster.GPUS:
+        raise typer.BadParameter(f"{pods} pods are less than {nodes} nodes of {cluster.GPUS} GPUs")
+    with cluster.plane() as plane:
+        asyncio.run(_print(crowd_room.measure(plane, nodes=nodes, pods=pods, gangs=gangs)))
 
 
 @app.command()
