@@ -1,0 +1,53 @@
+// The details of one gang, as the content of its dialog.
+
+import { make, table, terms } from "./elements.js";
+import { called, duration, excluded, forecast, moment, plural } from "./words.js";
+
+export function detail(found) {
+  const { gang: row } = found;
+  const facts = [
+    ["State", row.state],
+    ["Reason", row.message || row.reason || "–"],
+    ["Members", `${row.members.present} of ${row.members.needed ?? "?"} created, ${row.members.held} assigned, ${row.members.bound} bound, ${row.members.running} running`],
+    ["Placement", `${found.wishes.strategy} by ${found.wishes.level}${found.wishes.required ? ", required" : ""}`],
+    row.waitSeconds === null ? null : ["Waiting", duration(row.waitSeconds)],
+    row.forecast ? ["Starts", forecast(row.forecast)] : null,
+    ["Priority", String(row.priority)],
+    found.deadline ? ["Bind deadline", moment(found.deadline)] : null,
+    found.notBefore ? ["Next attempt", moment(found.notBefore)] : null,
+    found.plan ? ["Plan", `${found.plan.step}, ${plural(found.plan.outstanding, "write")} under way`] : null,
+    found.reservedFrom ? ["Reservation", `starts by ${moment(found.reservedFrom)} if the running gangs end in time`] : null,
+    found.barred.length ? ["Excluded nodes", found.barred.map((bar) => `${bar.node} until ${moment(bar.until)}`).join(", ")] : null,
+  ].filter(Boolean);
+  const blocks = [make("dl", { class: "facts" }, terms(facts))];
+  for (const lack of found.shortfalls) {
+    const blocked = Object.entries(lack.blocked).map(([kind, count]) => excluded(kind, count));
+    const where = lack.domain ? `${lack.level} ${lack.domain}` : "the cluster";
+    blocks.push(make("h3", {}, "Missing resources"),
+      make("p", {}, `The gang needs ${lack.needed} × ${lack.demand}; ${where} fits ${lack.best}.`),
+      make("ul", {}, blocked.map((text) => make("li", {}, text))));
+  }
+  const near = found.nearest.filter((one) => one.best);
+  if (near.length) {
+    blocks.push(make("h3", {}, "Best domains"), table("Best domains", ["Level", "Domain", "Fits", "Of"], near.map((one) => [
+      one.level, one.domain, String(one.best), `${one.needed} × ${one.demand}`])));
+  }
+  if (found.behind) {
+    blocks.push(make("p", {}, `The capacity is reserved for ${called({ ...found.behind, name: found.behind.gang })}, ${found.behind.start * 1000 > Date.now() ? `which starts by ${moment(found.behind.start)} if the running gangs end in time.` : "which waits for preempted pods to terminate."}`));
+  }
+  if (found.leaving.length) {
+    blocks.push(make("h3", {}, "Terminating victims"), table("Terminating victims", ["Pod", "Method"], found.leaving.map((one) => [
+      called({ ...one, name: one.pod }), one.accepted ? one.way : `${one.way}, not accepted yet`])));
+  }
+  if (found.victims.length) {
+    blocks.push(make("h3", {}, "Victims"), table("Victims", ["Gang", "Kind", "Pods", "Device time lost"],
+      found.victims.map((one) => [called({ ...one, name: one.gang }), one.kind, String(one.pods), duration(one.lost)])));
+  }
+  if (!found.victims.length && found.wouldCost.length) {
+    blocks.push(make("h3", {}, "Victims if preemption were allowed"), table("Cost", ["Gang", "Kind", "Pods", "Device time lost"],
+      found.wouldCost.map((one) => [called({ ...one, name: one.gang }), one.kind, String(one.pods), duration(one.lost)])));
+  }
+  blocks.push(make("h3", {}, "Pods"), table("Pods of the gang", ["Pod", "State", "Node"], found.members.map((one) => [
+    one.name, one.reason ? `${one.state} (${one.reason})` : one.state, one.node || "–"])));
+  return blocks;
+}
