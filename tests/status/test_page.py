@@ -230,14 +230,23 @@ async def test_a_screen_reader_finds_its_way(status, width):
     ]
     named = {role: [name for kind, name in roles if kind == role] for role, _ in roles}
 
-    assert named["table"] == ["Pending gangs", "Running gangs"]
+    assert named["table"] == ["Pending gangs", "Running gangs", "Quotas"]
     assert {"Gang", "Position", "Reason", "Members", "Devices", "Waiting", "Starts", "Priority"} <= set(
         named["columnheader"]
     )
-    assert len(named["rowheader"]) == 5
-    assert {"Overview", "Queue", "Cluster", "Running gangs", "area a0"} <= set(named["heading"])
+    assert len(named["rowheader"]) == 7
+    assert {
+        "Overview",
+        "Queue",
+        "Cluster",
+        "Timeline",
+        "Running gangs",
+        "Quotas",
+        "Would it start?",
+        "area a0",
+    } <= set(named["heading"])
     assert all(named["button"])
-    assert named["combobox"] == ["Sort by", "Show", "Map"]
+    assert named["combobox"] == ["Sort by", "Show", "Map", "Past"]
     assert named["searchbox"] == ["Search for gangs"]
     everything = " ".join(name for _, name in roles)
     assert "0 of 8 gpu free, team-a/train 8" in everything

@@ -9,11 +9,17 @@ import { asleep, pending, running } from "./gang_tables.js";
 import { highlight } from "./highlight.js";
 import { overview } from "./overview.js";
 import { isAmbiguous, tellApart } from "./palette.js";
+import { quotas } from "./quotas.js";
 import { finder, isMine, isSelective, ordered, queued } from "./search.js";
-import { called, plural, short } from "./words.js";
+import { timeline } from "./timeline.js";
+import { nodesOf, outcome, tryOut } from "./trial.js";
+import { called, moment, plural, short } from "./words.js";
 
 const EVERY = 3000;
 const LONGEST = 30000;
+const SLOWLY = 15000;
+const HOURS = 6;
+const HISTORY = "v1/history?limit=500";
 
 const byId = (id) => document.getElementById(id);
 const drawn = new Map();
@@ -27,6 +33,7 @@ let failures = 0;
 let resource = "";
 let opened = null;
 let round = 0;
+let askedSlowly = -Infinity;
 
 /** Replace the contents of an element, unless its key is the same as before. The focus stays on the same gang. */
 function put(id, key, build) {
@@ -58,6 +65,7 @@ function draw() {
   put("overview", [cluster], () => overview(cluster));
   drawGangs(cluster, gangs);
   drawMap(nodes);
+  drawQuotas(latest.shares);
   highlight.apply();
 }
 
@@ -76,7 +84,32 @@ function drawGangs(cluster, { gangs, pages }) {
   put("gang-rows", key, () => running(rest.filter((row) => row.state !== "suspended"), reader));
   byId("asleep").hidden = !gangs.some((row) => row.state === "suspended");
   put("asleep-rows", key, () => asleep(rest.filter((row) => row.state === "suspended"), reader));
+  drawTimeline(rows, key, found);
   tell(queued(gangs));
+}
+
+/** History has only gangs whose names the reader may know. */
+function drawTimeline(rows, key, found) {
+  const { cluster, history } = latest;
+  const ended = history.gangs.filter((row) => found({ ...row, state: row.outcome }) && (!state.mine || isMine(row, cluster.user)));
+  const view = {
+    now: Date.now() / 1000,
+    hours: Number(state.span) || HOURS,
+    width: byId("timeline").clientWidth,
+    all: whole.has("timeline"),
+    more: () => { whole.add("timeline"); redraw(); },
+    open: wide.has("timeline"),
+    opened: (isOpen) => { if (isOpen) wide.add("timeline"); else wide.delete("timeline"); },
+  };
+  put("timeline", [...key, history, view.hours, view.width, Math.floor(view.now / 15)], () => timeline(rows, ended, view));
+  const since = history.since !== null && history.since > view.now - view.hours * 3600;
+  byId("timeline-note").textContent = since ? `Gangs that ended are known since ${moment(history.since)}.` : "";
+}
+
+function drawQuotas(shares) {
+  const rows = quotas(shares);
+  byId("quotas").hidden = !rows.length;
+  put("quota-rows", [shares], () => rows);
 }
 
 function drawMap(nodes) {
@@ -128,11 +161,14 @@ async function look() {
   const began = performance.now();
   let wait = EVERY;
   try {
-    const [cluster, gangs, nodes] = await Promise.all([
-      get("v1/cluster"), all("v1/gangs", "gangs"), all("v1/nodes", "nodes")]);
+    const isDue = latest === null || began - askedSlowly >= SLOWLY;
+    const [cluster, gangs, nodes, shares, history] = await Promise.all([
+      get("v1/cluster"), all("v1/gangs", "gangs"), all("v1/nodes", "nodes"),
+      isDue ? get("v1/shares") : latest.shares, isDue ? get(HISTORY) : latest.history]);
     if (mine !== round) return;
+    if (isDue) askedSlowly = began;
     const isFirst = latest === null;
-    latest = { cluster, gangs, nodes };
+    latest = { cluster, gangs, nodes, shares, history };
     draw();
     if (isFirst) openNamed(state.gang);
     await again();
@@ -218,6 +254,8 @@ byId("tools").addEventListener("submit", (event) => event.preventDefault());
 byId("q").addEventListener("input", (event) => change({ q: event.target.value }));
 byId("mine").addEventListener("change", (event) => change({ mine: event.target.checked ? "1" : "" }));
 byId("sort").addEventListener("change", (event) => change({ sort: event.target.value }));
+byId("span").addEventListener("change", (event) => change({ span: event.target.value }));
+addEventListener("resize", redraw);
 byId("detail-close").addEventListener("click", () => {
   opened = null; // before the event of closing, or an answer on its way would open it again
   byId("detail").close();
@@ -227,11 +265,37 @@ byId("detail").addEventListener("close", () => {
   drawn.delete("detail-body");
   change({ gang: "" });
 });
-byId("areas").addEventListener("click", (event) => {
-  const id = event.target.dataset.gang;
+byId("shown").addEventListener("click", (event) => {
+  const id = event.target.closest(".sample, .line")?.dataset.gang;
   const row = id && latest.gangs.gangs.find((one) => one.id === id);
   if (row && row.key !== null) open(row);
 });
+/** A dry run of what the form holds. Its nodes are marked on the map until the text changes. */
+async function simulate() {
+  byId("try").disabled = true;
+  try {
+    const found = await tryOut(byId("manifest").value, byId("namespace").value);
+    highlight.tried(nodesOf(found));
+    byId("outcome").replaceChildren(...outcome(found).flat(Infinity).filter(Boolean));
+  } catch (error) {
+    highlight.tried(new Set());
+    byId("outcome").replaceChildren(make("p", { class: "wrong" }, error.message));
+  }
+  byId("try").disabled = false;
+  highlight.apply();
+}
+
+async function take(file) {
+  if (!file) return;
+  byId("manifest").value = await file.text();
+  simulate();
+}
+
+byId("trial-form").addEventListener("submit", (event) => { event.preventDefault(); simulate(); });
+byId("manifest").addEventListener("input", () => { highlight.tried(new Set()); highlight.apply(); });
+byId("file").addEventListener("change", (event) => take(event.target.files[0]));
+byId("trial").addEventListener("dragover", (event) => event.preventDefault());
+byId("trial").addEventListener("drop", (event) => { event.preventDefault(); take(event.dataTransfer.files[0]); });
 document.addEventListener("visibilitychange", () => { if (live && !document.hidden) look(); });
 highlight.listen(byId("shown"));
 
@@ -243,6 +307,7 @@ function takeOver() {
   byId("q").value = state.q;
   byId("mine").checked = Boolean(state.mine);
   byId("sort").value = state.sort;
+  byId("span").value = state.span;
   write(state);
   if (!latest || token) return look();
   redraw();

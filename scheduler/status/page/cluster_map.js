@@ -19,7 +19,6 @@ const LETTERED = 0.3;
  * @property {string} form `full` or `compact`; empty: by the number of nodes.
  * @property {string} area The only area to show, in full; empty: all.
  * @property {function(string): void} zoom Show one area, or all.
- * @property {function(string): ?Set<string>} tried The nodes of a dry run.
  */
 
 export function isCompact(list, view) {
@@ -66,7 +65,9 @@ export function clusterMap(list, view) {
       return rackOf(key, rack, nodes, view.resource, compact);
     }));
     part.style.setProperty("--most", widest);
-    return make("section", { class: "area" }, areaHead(area, inside, view, zoomed, all.size > 1 && isCompact(list, view)), part);
+    const section = make("section", { class: "area" }, areaHead(area, inside, view, zoomed, all.size > 1 && isCompact(list, view)), part);
+    section.style.setProperty("--racks", compact ? 100 : inside.size);
+    return section;
   });
   for (const key of racks.keys()) if (!seen.has(key)) racks.delete(key);
   return areas;

@@ -20,13 +20,7 @@ export function detail(found) {
     found.barred.length ? ["Excluded nodes", found.barred.map((bar) => `${bar.node} until ${moment(bar.until)}`).join(", ")] : null,
   ].filter(Boolean);
   const blocks = [make("dl", { class: "facts" }, terms(facts))];
-  for (const lack of found.shortfalls) {
-    const blocked = Object.entries(lack.blocked).map(([kind, count]) => excluded(kind, count));
-    const where = lack.domain ? `${lack.level} ${lack.domain}` : "the cluster";
-    blocks.push(make("h3", {}, "Missing resources"),
-      make("p", {}, `The gang needs ${lack.needed} × ${lack.demand}; ${where} fits ${lack.best}.`),
-      make("ul", {}, blocked.map((text) => make("li", {}, text))));
-  }
+  blocks.push(...missing(found.shortfalls));
   const near = found.nearest.filter((one) => one.best);
   if (near.length) {
     blocks.push(make("h3", {}, "Best domains"), table("Best domains", ["Level", "Domain", "Fits", "Of"], near.map((one) => [
@@ -39,15 +33,31 @@ export function detail(found) {
     blocks.push(make("h3", {}, "Terminating victims"), table("Terminating victims", ["Pod", "Method"], found.leaving.map((one) => [
       called({ ...one, name: one.pod }), one.accepted ? one.way : `${one.way}, not accepted yet`])));
   }
-  if (found.victims.length) {
-    blocks.push(make("h3", {}, "Victims"), table("Victims", ["Gang", "Kind", "Pods", "Device time lost"],
-      found.victims.map((one) => [called({ ...one, name: one.gang }), one.kind, String(one.pods), duration(one.lost)])));
-  }
-  if (!found.victims.length && found.wouldCost.length) {
-    blocks.push(make("h3", {}, "Victims if preemption were allowed"), table("Cost", ["Gang", "Kind", "Pods", "Device time lost"],
-      found.wouldCost.map((one) => [called({ ...one, name: one.gang }), one.kind, String(one.pods), duration(one.lost)])));
-  }
+  if (found.victims.length) blocks.push(...victims("Victims", found.victims));
+  else if (found.wouldCost.length) blocks.push(...victims("Victims if preemption were allowed", found.wouldCost));
   blocks.push(make("h3", {}, "Pods"), table("Pods of the gang", ["Pod", "State", "Node"], found.members.map((one) => [
     one.name, one.reason ? `${one.state} (${one.reason})` : one.state, one.node || "–"])));
   return blocks;
+}
+
+/** What a gang is missing, as blocks. */
+export function missing(shortfalls) {
+  return shortfalls.flatMap((lack) => {
+    const blocked = Object.entries(lack.blocked).map(([kind, count]) => excluded(kind, count));
+    const where = lack.domain ? `${lack.level} ${lack.domain}` : "the cluster";
+    return [
+      make("h3", {}, "Missing resources"),
+      make("p", {}, `The gang needs ${lack.needed} × ${lack.demand}; ${where} fits ${lack.best}.`),
+      blocked.length ? make("ul", {}, blocked.map((text) => make("li", {}, text))) : null,
+    ];
+  });
+}
+
+/** Gangs and pods that are or would be preempted, as blocks. */
+export function victims(title, rows) {
+  return [
+    make("h3", {}, title),
+    table(title, ["Gang", "Kind", "Pods", "Priority", "Device time lost"], rows.map((one) => [
+      called({ ...one, name: one.gang }), one.kind, String(one.pods), String(one.priority), duration(one.lost)])),
+  ];
 }

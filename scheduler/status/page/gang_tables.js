@@ -4,8 +4,8 @@ import { make, table } from "./elements.js";
 import { look } from "./palette.js";
 import { bounds, called, devices, duration, forecast, moment, plural, soon } from "./words.js";
 
-/** Rows that a table shows before it is asked for all. */
-const FIRST = 25;
+/** Rows that a table shows before it is asked for all; fewer where a row takes several lines. */
+const first = () => (innerWidth < 704 ? 10 : 25);
 
 /**
  * @typedef {Object} Reader What a table needs beside its rows.
@@ -95,7 +95,7 @@ function untold({ reason, message }) {
 
 function limited(caption, rows, reader, none, build) {
   if (!rows.length) return [make("p", { class: "empty" }, reader.none || none)];
-  const shown = reader.whole.has(caption) ? rows : rows.slice(0, FIRST);
+  const shown = reader.whole.has(caption) ? rows : rows.slice(0, first());
   const rest = rows.length - shown.length;
   const all = () => { reader.whole.add(caption); reader.again(); };
   return [

@@ -32,7 +32,7 @@ CONTRASTS = """
   for (const element of document.querySelectorAll('body *')) {
     const own = [...element.childNodes].some((one) => one.nodeType === 3 && one.textContent.trim());
     const box = element.getBoundingClientRect();
-    if (!own || box.width < 2 || box.height < 2 || element.closest('noscript, [hidden], .skip')) continue;
+    if (!own || box.width < 2 || box.height < 2 || element.closest('noscript, [hidden], .skip, svg .mark')) continue;
     const [a, b] = [light(parts(getComputedStyle(element).color)), light(ground(element))];
     const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
     if (ratio < 4.5) poor.push([element.textContent.slice(0, 40), ratio]);
