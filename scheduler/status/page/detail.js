@@ -17,6 +17,7 @@ export function detail(found) {
     found.notBefore ? ["Next attempt", moment(found.notBefore)] : null,
     found.plan ? ["Plan", `${found.plan.step}, ${plural(found.plan.outstanding, "write")} under way`] : null,
     found.reservedFrom ? ["Reservation", `starts by ${moment(found.reservedFrom)} if the running gangs end in time`] : null,
+    found.preempted ? ["Preempted", preempted(found.preempted)] : null,
     found.barred.length ? ["Excluded nodes", found.barred.map((bar) => `${bar.node} until ${moment(bar.until)}`).join(", ")] : null,
   ].filter(Boolean);
   const blocks = [make("dl", { class: "facts" }, terms(facts))];
@@ -38,6 +39,10 @@ export function detail(found) {
   blocks.push(make("h3", {}, "Pods"), table("Pods of the gang", ["Pod", "State", "Node"], found.members.map((one) => [
     one.name, one.reason ? `${one.state} (${one.reason})` : one.state, one.node || "–"])));
   return blocks;
+}
+
+function preempted({ at, gang, id, namespace }) {
+  return id === null ? moment(at) : `${moment(at)}, by ${called({ id, name: gang, namespace })}`;
 }
 
 /** What a gang is missing, as blocks. */
