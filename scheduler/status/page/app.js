@@ -59,17 +59,18 @@ function draw() {
   const { cluster, gangs, nodes } = latest;
   for (const id of ["shown", "live", "leave", "standing"]) byId(id).hidden = false;
   byId("door").hidden = true;
+  const width = byId("timeline").clientWidth; // asked for before anything changes, or all would be laid out twice
   byId("standing").textContent = `${cluster.user} · ${doing(cluster)}`;
   chooseResources(cluster);
   tellApart(gangs.gangs);
   put("overview", [cluster], () => overview(cluster));
-  drawGangs(cluster, gangs);
+  drawGangs(cluster, gangs, width);
   drawMap(nodes);
   drawQuotas(latest.shares);
   highlight.apply();
 }
 
-function drawGangs(cluster, { gangs, pages }) {
+function drawGangs(cluster, { gangs, pages }, width) {
   const found = finder(state.q);
   const rows = gangs.filter((row) => found(row) && (!state.mine || isMine(row, cluster.user)));
   const isSearched = Boolean(state.q || state.mine);
@@ -77,25 +78,25 @@ function drawGangs(cluster, { gangs, pages }) {
   byId("found").textContent = isSearched ? `${rows.length} of ${plural(gangs.length, "gang")}` : "";
   highlight.among(isSearched ? new Set(rows.map((row) => row.id)) : null);
   const waiting = queued(rows);
-  const reader = { open, wide, whole, again: redraw, none: isSearched ? "No gang is found." : "" };
+  const reader = { open, wide, whole, again: redraw, isNarrow: width < 640, none: isSearched ? "No gang is found." : "" };
   const key = [...pages, state.q, state.mine, state.sort, [...whole].join()];
   const rest = ordered(rows.filter((row) => row.waitSeconds === null), state.sort);
   put("queue-rows", key, () => pending(ordered(waiting, state.sort), reader));
   put("gang-rows", key, () => running(rest.filter((row) => row.state !== "suspended"), reader));
   byId("asleep").hidden = !gangs.some((row) => row.state === "suspended");
   put("asleep-rows", key, () => asleep(rest.filter((row) => row.state === "suspended"), reader));
-  drawTimeline(rows, key, found);
+  drawTimeline(rows, key, found, width);
   tell(queued(gangs));
 }
 
 /** History has only gangs whose names the reader may know. */
-function drawTimeline(rows, key, found) {
+function drawTimeline(rows, key, found, width) {
   const { cluster, history } = latest;
   const ended = history.gangs.filter((row) => found({ ...row, state: row.outcome }) && (!state.mine || isMine(row, cluster.user)));
   const view = {
     now: Date.now() / 1000,
     hours: Number(state.span) || HOURS,
-    width: byId("timeline").clientWidth,
+    width,
     all: whole.has("timeline"),
     more: () => { whole.add("timeline"); redraw(); },
     open: wide.has("timeline"),

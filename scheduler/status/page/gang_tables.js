@@ -4,8 +4,11 @@ import { make, table } from "./elements.js";
 import { look } from "./palette.js";
 import { bounds, called, devices, duration, forecast, moment, plural, soon } from "./words.js";
 
-/** Rows that a table shows before it is asked for all; fewer where a row takes several lines. */
-const first = () => (innerWidth < 704 ? 10 : 25);
+/** Rows that a table shows before it is asked for all. */
+const FIRST = 25;
+
+/** The same on a phone, where a row takes several lines. */
+const FIRST_NARROW = 10;
 
 /**
  * @typedef {Object} Reader What a table needs beside its rows.
@@ -13,6 +16,7 @@ const first = () => (innerWidth < 704 ? 10 : 25);
  * @property {Set<string>} wide The ids of rows whose sentence is shown in full.
  * @property {Set<string>} whole The captions of tables that show all their rows.
  * @property {function(): void} again Draw again.
+ * @property {boolean} isNarrow Whether the page is shown on a phone.
  * @property {string} none Why a table is empty, if a search left nothing.
  */
 
@@ -95,7 +99,7 @@ function untold({ reason, message }) {
 
 function limited(caption, rows, reader, none, build) {
   if (!rows.length) return [make("p", { class: "empty" }, reader.none || none)];
-  const shown = reader.whole.has(caption) ? rows : rows.slice(0, first());
+  const shown = reader.whole.has(caption) ? rows : rows.slice(0, reader.isNarrow ? FIRST_NARROW : FIRST);
   const rest = rows.length - shown.length;
   const all = () => { reader.whole.add(caption); reader.again(); };
   return [
