@@ -1,13 +1,13 @@
 // The state of the cluster in one line.
 
 import { make, terms } from "./elements.js";
-import { duration, percent, ratio, short } from "./words.js";
+import { amount, duration, percent, ratio, short } from "./words.js";
 
 export function overview(cluster) {
   const { gangs, nodes, resources, schedulable } = cluster;
   return terms([
-    ["Nodes", schedulable === nodes ? String(nodes) : `${nodes}, ${nodes - schedulable} cordoned`],
-    ["Gangs", Object.entries(gangs).map(([state, count]) => `${count}\u00a0${state}`).join(", ") || "none"],
+    ["Nodes", schedulable === nodes ? amount("nodes", nodes) : `${amount("nodes", nodes)}, ${amount("nodes", nodes - schedulable)} cordoned`],
+    ["Gangs", Object.entries(gangs).map(([state, count]) => `${amount("gangs", count)}\u00a0${state}`).join(", ") || "none"],
     ["Longest wait", cluster.acting ? duration(cluster.oldestWaitSeconds) : "–"],
     ...resources.filter((one) => one.name !== "pods" && one.name !== "ephemeral-storage").map((one) => [
       short(one.name), meter(one)]),
