@@ -7,7 +7,7 @@ import { trials } from "./manifest.js";
 import { forecast, plural } from "./words.js";
 
 /** Reasons that do not change while the gang waits. */
-const REJECTED = new Set(["Invalid", "InvalidSpec", "Conflict", "UnknownLevel"]);
+const REJECTED = new Set(["InvalidSpec", "Conflict", "UnknownLevel"]);
 
 /** The gangs of the manifests, one after another: a user may have one dry run at a time. */
 export async function tryOut(text, namespace) {
