@@ -38,6 +38,7 @@ built: $(READY)
 	$(BIN)/python -m bench.horovod build
 	-$(BIN)/python -m bench.horovod torch  # PyTorch, if Debian has it
 	-$(BIN)/python -m tests.status.support.chromium  # a browser for the page, if one can be installed
+	-$(BIN)/python -m tests.status.support.axe  # what judges its accessibility, if there is npm
 
 # Compile the tests once, so that the four processes that run them do not each do so.
 collected: $(READY)

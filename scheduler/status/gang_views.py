@@ -233,6 +233,7 @@ def row(
         forecast=_starts(record, outlook, now) if judged and waits else None,
         owner=f"{owner.kind}/{owner.name}" if owner is not None else None,
         created=(eldest.pod.created or None) if eldest is not None else None,
+        started=record.account.began if record.account is not None else None,
         devices_wanted=wanted,
         devices_held=held,
     )

@@ -97,6 +97,7 @@ def row_without_pods(engine: Engine, key: GangKey, sight: Sight) -> schemas.Gang
         forecast=None,
         owner=f"Job/{jobs[0].job}" if jobs and sees else None,
         created=None,
+        started=None,
         devices_wanted={},
         devices_held={},
     )

@@ -81,6 +81,8 @@ class GangRow(Part, frozen=True):
     """Kind and name of the controller of its first pod, for example `Job/train`; null if there is none."""
     created: float | None
     """When its first pod was created; null for a gang without pods."""
+    started: float | None
+    """When its quorum was first bound; null before that, and from a replica that was not active then."""
     devices_wanted: dict[str, Count]
     """Requests of its pods, and of the missing pods of its quorum, by extended resource."""
     devices_held: dict[str, Count]

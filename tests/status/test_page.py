@@ -1,8 +1,5 @@
 """The page in a real browser: what it shows, to whom, and that nothing written by a stranger becomes more than text."""
 
-import json
-from contextlib import asynccontextmanager
-
 import pytest
 
 from scheduler.model import events as ev
@@ -10,71 +7,18 @@ from scheduler.model.workload import Asleep, OwnerTraits
 from tests.engine.support.cast import a_gang_of_pods, a_membership
 from tests.status.support import chromium
 from tests.status.support.browser import browsing
+from tests.status.support.page import CONTRASTS, ENTER, ESCAPE, FOUND, TAB, shown, text
 from tests.status.support.reviewing import ADMIN, BOB, JANE
 from tests.status.support.scene import HOSTILE, a_scene
 
-FOUND = chromium.find()
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(FOUND is None, reason=chromium.MISSING)]
 
-ENTER, ESCAPE, TAB = ("Enter", 13, "\r"), ("Escape", 27), ("Tab", 9)
-
 REQUESTS = "performance.getEntriesByType('resource').length"
-
-CONTRASTS = """
-(() => {
-  const parts = (text) => (text.match(/[\\d.]+/g) || []).map(Number);
-  const light = (rgb) => {
-    const [r, g, b] = rgb.slice(0, 3).map((one) => one / 255)
-      .map((one) => one <= 0.04045 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4);
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-  };
-  const ground = (element) => {
-    for (let one = element; one; one = one.parentElement) {
-      const rgb = parts(getComputedStyle(one).backgroundColor);
-      if (rgb.length === 3 || rgb[3] > 0) return rgb;
-    }
-    return [255, 255, 255];
-  };
-  const poor = [];
-  for (const element of document.querySelectorAll('body *')) {
-    const own = [...element.childNodes].some((one) => one.nodeType === 3 && one.textContent.trim());
-    const box = element.getBoundingClientRect();
-    if (!own || box.width < 2 || box.height < 2 || element.closest('noscript, [hidden], .skip')) continue;
-    const [a, b] = [light(parts(getComputedStyle(element).color)), light(ground(element))];
-    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-    if (ratio < 4.5) poor.push([element.textContent.slice(0, 40), ratio]);
-  }
-  return poor;
-})()
-"""
 
 
 @pytest.fixture
 def world():
     return a_scene()
-
-
-@asynccontextmanager
-async def shown(status, token, width=1280, *, dark=False, keep=False):
-    """The page, once somebody has shown it his token."""
-    async with browsing(FOUND) as tab:
-        await tab.show(f"{status.url}/", width, dark=dark)
-        await enter(tab, token, keep=keep)
-        yield tab
-
-
-async def enter(tab, token, *, keep=False):
-    await tab.until("!document.getElementById('door').hidden")
-    await tab.run(
-        f"document.getElementById('token').value = {json.dumps(token)};"
-        f"document.getElementById('keep').checked = {json.dumps(keep)};"
-        "document.getElementById('door-form').requestSubmit(); true"
-    )
-    await tab.until("!document.getElementById('shown').hidden")
-
-
-async def text(tab, place="body"):
-    return await tab.run(f"document.querySelector({json.dumps(place)}).innerText")
 
 
 async def test_the_page_shows_queue_nodes_and_gangs(status):
@@ -286,14 +230,24 @@ async def test_a_screen_reader_finds_its_way(status, width):
     ]
     named = {role: [name for kind, name in roles if kind == role] for role, _ in roles}
 
-    assert named["table"] == ["Pending gangs", "Running gangs"]
-    assert {"Gang", "Position", "Reason", "Members", "Waiting", "Starts", "Priority"} <= set(
+    assert named["table"] == ["Pending gangs", "Running gangs", "Quotas"]
+    assert {"Gang", "Position", "Reason", "Members", "Devices", "Waiting", "Starts", "Priority"} <= set(
         named["columnheader"]
     )
-    assert len(named["rowheader"]) == 5
-    assert {"Overview", "Queue", "Cluster", "Running gangs", "area a0"} <= set(named["heading"])
+    assert len(named["rowheader"]) == 7
+    assert {
+        "Overview",
+        "Queue",
+        "Cluster",
+        "Timeline",
+        "Running gangs",
+        "Quotas",
+        "Would it start?",
+        "area a0",
+    } <= set(named["heading"])
     assert all(named["button"])
-    assert named["combobox"] == ["Show"]
+    assert named["combobox"] == ["Sort by", "Show", "Map", "Past"]
+    assert named["searchbox"] == ["Search for gangs"]
     everything = " ".join(name for _, name in roles)
     assert "0 of 8 gpu free, team-a/train 8" in everything
 

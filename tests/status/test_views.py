@@ -372,6 +372,14 @@ def test_a_gang_that_runs_has_no_start(world):
     assert (detail.gang.state, detail.gang.forecast) == ("running", None)
 
 
+def test_a_gang_that_runs_says_since_when(world):
+    """From the time its quorum was bound; a gang that waits has not started."""
+    rows = by_name(listed(world, gang_views.gangs).gangs)
+
+    assert 0 <= rows["train"].started < world.now
+    assert rows["huge"].started is None
+
+
 def test_a_gang_that_is_over_leaves_the_lists_and_is_told_how_it_ended():
     """All of its pods have ended. One of which a pod lives stays in them."""
     world = World([a_node("n0", gpu=8)], POLICY)

@@ -8,19 +8,20 @@ Why files are read once at start: a container's file system may be slow, and the
 
 import hashlib
 from importlib import resources
+from pathlib import PurePath
 from typing import Final
 
 from aiohttp import web
 
+KINDS: Final = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+"""The content type by the end of a file's name. Other files of the folder are not served."""
+
 FILES: Final = {
-    "index.html": "text/html",
-    "style.css": "text/css",
-    "app.js": "text/javascript",
-    "api.js": "text/javascript",
-    "draw.js": "text/javascript",
-    "words.js": "text/javascript",
-    "icon.svg": "image/svg+xml",
+    file.name: kind
+    for file in sorted(resources.files(__name__).iterdir(), key=lambda file: file.name)
+    if (kind := KINDS.get(PurePath(file.name).suffix))
 }
+"""The content type by the name of the file."""
 
 
 def add_page(app: web.Application) -> None:

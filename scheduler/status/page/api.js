@@ -38,6 +38,16 @@ export async function get(path) {
   return answer;
 }
 
+/** The answer of a POST. */
+export async function post(path, body) {
+  const headers = { Accept: "application/json", "Content-Type": "application/json" };
+  if (token) headers.Authorization = `Bearer ${token}`;
+  const response = await fetch(path, {
+    method: "POST", headers, body: JSON.stringify(body), cache: "no-store", credentials: "same-origin" });
+  if (!response.ok) throw await refusal(response);
+  return response.json();
+}
+
 /** All pages of a list, as one. `field` holds its rows; `pages` are the answers, the same objects while nothing changes. */
 export async function all(path, field, limit = 1000) {
   const rows = [];

@@ -1,4 +1,12 @@
-// Numbers, times and names as users read them. Nothing here touches the page.
+// Numbers, times and names as users read them, in one format regardless of the browser's language. Nothing here touches
+// the page.
+
+/** Formats are made once: making one takes longer than using it a hundred times. */
+const WHOLE = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const TENTH = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
+const CLOCK = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
+const TODAY = new Intl.DateTimeFormat("en-US", CLOCK);
+const ANY_DAY = new Intl.DateTimeFormat("en-US", { ...CLOCK, month: "short", day: "numeric" });
 
 const UNITS = ["", "Ki", "Mi", "Gi", "Ti", "Pi"];
 
@@ -29,12 +37,22 @@ export function amount(resource, value) {
   return trimmed(value);
 }
 
-function trimmed(value) {
-  return value.toLocaleString("en", { maximumFractionDigits: value < 10 ? 1 : 0 });
+/** "2 of 960", with the unit once if both have the same. */
+export function ratio(resource, part, whole) {
+  const [some, all] = [amount(resource, part), amount(resource, whole)];
+  const unit = all.includes(" ") ? all.slice(all.indexOf(" ")) : "";
+  return `${unit && some.endsWith(unit) ? some.slice(0, -unit.length) : some} of ${all}`;
 }
 
+function trimmed(value) {
+  return (value < 10 ? TENTH : WHOLE).format(value);
+}
+
+/** A share of 0 … 1. 0% and 100% are exact: a single free device never disappears. */
 export function percent(share) {
-  return `${(100 * share).toLocaleString("en", { maximumFractionDigits: 0 })}%`;
+  const whole = Math.round(100 * share);
+  if (share > 0 && share < 1) return `${Math.min(99, Math.max(1, whole))}%`;
+  return `${whole}%`;
 }
 
 const EXCLUDED_BY = {
@@ -56,19 +74,37 @@ export function excluded(kind, count) {
   return count ? `${count} node(s) ${EXCLUDED_BY[kind] ?? kind}` : "Gangwright sees no nodes in the cluster";
 }
 
-/** A time of the API in the local time zone, with the day if it is not today. */
+/** A time of the API in the local time zone, with the day if it is not today: "15:24", "Nov 28, 15:24". */
 export function moment(seconds) {
   const at = new Date(seconds * 1000);
-  const day = at.toDateString() === new Date().toDateString() ? {} : { month: "short", day: "numeric" };
-  return at.toLocaleString([], { hour: "2-digit", minute: "2-digit", ...day });
+  return (at.toDateString() === new Date().toDateString() ? TODAY : ANY_DAY).format(at);
 }
 
-/** "in 12 min (9 min – 40 min)", from now on. */
+const left = (at) => Math.max(0, at - Date.now() / 1000);
+
+/** The middle of a forecast, from now on: "in 12 min". */
+export function soon(found) {
+  return left(found.middle) ? `in ${duration(left(found.middle))}` : "any moment";
+}
+
+/** Its bounds: "9 – 40 min". Empty once they have passed. */
+export function bounds(found) {
+  if (!left(found.high)) return "";
+  const [low, high] = [duration(left(found.low)), duration(left(found.high))];
+  const [number, unit, ...rest] = low.split(" ");
+  return rest.length === 0 && high.endsWith(` ${unit}`) && !/[a-z]/.test(high.slice(0, -unit.length))
+    ? `${number} – ${high}` : `${low} – ${high}`;
+}
+
+/** "in 12 min (9 – 40 min), about 15:24". */
 export function forecast(found) {
   if (!found) return "–";
-  const now = Date.now() / 1000;
-  const left = (at) => duration(Math.max(0, at - now));
-  return `in ${left(found.middle)} (${left(found.low)} – ${left(found.high)}), about ${moment(found.middle)}`;
+  return left(found.high) ? `${soon(found)} (${bounds(found)}), about ${moment(found.middle)}` : soon(found);
+}
+
+/** Amounts by device: "48 gpu". */
+export function devices(amounts) {
+  return Object.entries(amounts).map(([name, value]) => `${amount(name, value)} ${short(name)}`).join(", ");
 }
 
 /** The name of a gang, or an alias for a hidden one. */
@@ -78,18 +114,10 @@ export function called(row) {
 }
 
 export function plural(count, word) {
-  return `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
+  return `${WHOLE.format(count)} ${word}${count === 1 ? "" : "s"}`;
 }
 
 /** The short name of a resource. */
 export function short(resource) {
   return resource.slice(resource.lastIndexOf("/") + 1);
-}
-
-const numbers = new Map();
-
-/** A color for a gang, the same while the page is open: hues as far apart as possible, in order of appearance. */
-export function hue(id) {
-  if (!numbers.has(id)) numbers.set(id, numbers.size);
-  return Math.round((205 + numbers.get(id) * 137.508) % 360);
 }
