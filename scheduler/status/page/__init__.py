@@ -13,7 +13,13 @@ from typing import Final
 
 from aiohttp import web
 
-KINDS: Final = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+KINDS: Final = {
+    ".html": "text/html",
+    ".css": "text/css",
+    ".js": "text/javascript",
+    ".mjs": "text/javascript",
+    ".svg": "image/svg+xml",
+}
 """The content type by the end of a file's name. Other files of the folder are not served."""
 
 FILES: Final = {

@@ -1,6 +1,5 @@
 // The pods that manifests create, as requests for a dry run. The command line knows more kinds.
-
-import { documents } from "./yaml.js";
+// js-yaml.mjs is js-yaml 5.5.0 (MIT) as published, without its source map. It is loaded when it is needed.
 
 const GANG = "gangwright.io/gang";
 
@@ -33,10 +32,11 @@ function roles({ spec }) {
  * @returns {{requests: {name: string, count: number, body: Object}[], ignored: string[]}} ignored: objects without pods.
  * Raises Error with what is wrong.
  */
-export function trials(text, namespace) {
+export async function trials(text, namespace) {
+  const { loadAll } = await import("./js-yaml.mjs");
   const requests = new Map();
   const ignored = [];
-  for (const thing of documents(text).flatMap((own) => own?.items ?? [own])) {
+  for (const thing of loadAll(text).filter((own) => own !== null).flatMap((own) => own?.items ?? [own])) {
     if (!thing?.kind) throw new Error("must contain only Kubernetes objects, with apiVersion and kind");
     const called = `${thing.kind}/${thing.metadata?.name ?? "?"}`;
     const inside = thing.metadata?.namespace || namespace || "default";

@@ -11,7 +11,7 @@ const REJECTED = new Set(["InvalidSpec", "Conflict", "UnknownLevel"]);
 
 /** The gangs of the manifests, one after another: a user may have one dry run at a time. */
 export async function tryOut(text, namespace) {
-  const { requests, ignored } = trials(text, namespace);
+  const { requests, ignored } = await trials(text, namespace);
   const outcomes = [];
   for (const { name, count, body } of requests) {
     const answer = await post("v1/simulate", body).catch((error) => {
