@@ -94,7 +94,7 @@ class PreemptionCandidates:
         return tuple(replace(own, uses=wide) for own, wide in zip(found, uses, strict=True))
 
     def _of(self, record: GangRecord) -> Views:
-        made_for = (record.number, record.pulse, self._ledger.nodes.version)
+        made_for = (record.number, record.pulse, self._ledger.nodes.layout)
         views = self._views.get(record.key)
         if views is None or views.made_for != made_for:
             views = self._views[record.key] = Views(made_for)

@@ -192,7 +192,10 @@ class Cache:
                 yield pod, node
 
     def selectors_noted(self, pod: Pod) -> None:
-        """Selectors of this pod may read labels that the requests of waiting gangs left out so far."""
+        """Selectors of this pod may read labels of nodes, and labels of pods that the requests of waiting gangs left out
+        so far.
+        """
+        self.nodes.asked(pod.demand, pod.neighbors)
         if not pod.neighbors:
             return
         queue = self.pending.queue()
