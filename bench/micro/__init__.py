@@ -20,6 +20,8 @@ Lives here: measurements without a cluster. `python -m bench.micro` prints one l
     filter_busy_p99_ms    the same while the service plans for 1,000 gangs that wait
     cache_mib             what 5,000 nodes and 50,000 pods add to the process (`cache`)
     cache_load_s          how long it takes until they are all known
+    cache_load_single_s   CPU time until the core knows as many pods in gangs of one and is active; at most 6 (`loading`)
+    cache_load_gangs_s    the same in gangs of ten
 
 Each figure but the p99s, which are of all calls, is the best of several tries: what disturbs a try on a shared machine
 only ever makes it slower. Programs that are measured run as processes of their own, so that the bench's work is not

@@ -5,7 +5,7 @@ make them (the rules take a `Cache`), or the order of events (`ledger`). kube-sc
 too.
 """
 
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
 from scheduler.ledger.counts import Case, Counters, Faults, GangCounts
@@ -77,7 +77,8 @@ class Cache:
         """The room version when gangs with freeing plans were last reconciled."""
         self._nominated: dict[Uid, tuple[str, int, Demand]] = {}
         self._holding: dict[Uid, str] = {}
-        self._dirty: dict[GangKey, None] = {}
+        self._dirty: OrderedDict[GangKey, None] = OrderedDict()
+        """Gangs to reconcile, in turn. Taking the first one off a plain dict passes over all that were taken before."""
         self._untold: dict[GangKey, None] = {}
         self._wake = Timers()
         self._effects: list[Effect] = []

@@ -156,22 +156,21 @@ class Ledger(Cache):
         self._effects += self.jobs_to_resume.resume(self.owners, self.registry, now)
         self._effects += migration.carry_on(self, now)
         while self._dirty:
-            key = next(iter(self._dirty))
-            del self._dirty[key]
+            key, _ = self._dirty.popitem(last=False)
             record = self.registry.gangs.get(key)
             if record is not None and record.rests_until > now:
                 self.wake(key, record.rests_until)
             elif record is not None:
                 self._untold.pop(key, None)
-                with fault_isolation.guard(self, key, now):
+                with fault_isolation.Guard(self, key, now):
                     self._look_after(record, now)
         untold, self._untold = self._untold, {}
         for record in filter(None, map(self.registry.gangs.get, untold)):
-            with fault_isolation.guard(self, record.key, now):
+            with fault_isolation.Guard(self, record.key, now):
                 effects, wake = reconcile.tell(self, record, now)
                 self._effects += effects
                 self.wake(record.key, wake)
-        guard = partial(fault_isolation.guard, self, now=now)
+        guard = partial(fault_isolation.Guard, self, now=now)
         self._effects += self.member_conditions.due(self.registry.gangs, guard, now)
 
     def _sweep(self, now: float) -> None:
@@ -181,7 +180,7 @@ class Ledger(Cache):
         for key, plan in list(self.freeing.items()):
             record = self.registry.gangs.get(key)
             if record is None or record.plan is not plan:
-                with fault_isolation.guard(self, key, now):
+                with fault_isolation.Guard(self, key, now):
                     preemption.give_up(self, key, plan, now)
         if self.freeing_seen_at != self.nodes.room_version:
             self.freeing_seen_at = self.nodes.room_version

@@ -66,7 +66,7 @@ class NodeColumns:
         return all(
             node is not None
             and (row := self.index.get(node.name)) is not None
-            and [name for name, _ in self.nodes[row].capacity] == [name for name, _ in node.capacity]
+            and self.nodes[row].resources == node.resources
             for node in nodes
         )
 

@@ -50,7 +50,8 @@ class NodeTable:
         """Nodes that have changed since the columns were made."""
         self._used: Matrix = np.zeros((0, 0))
         """float64[n, r]: what is used, in the rows of `_columns`."""
-        self._layout = 0
+        self.layout = 0
+        """Changes with the rows and columns of snapshots: which nodes there are, and which resources."""
         self.version = 0
         """Changes with everything except resource use and labels that nothing asks about."""
         self.generation = 0
@@ -69,12 +70,6 @@ class NodeTable:
     def get(self, name: str) -> Node | None:
         return self._nodes.get(name)
 
-    @property
-    def layout(self) -> int:
-        """Changes with the rows and columns of snapshots: which nodes there are, and which resources."""
-        self._now()
-        return self._layout
-
     def seen(self, node: Node) -> bool:
         """Add or update a node. False if nothing changed."""
         before = self._nodes.get(node.name)
@@ -82,6 +77,7 @@ class NodeTable:
             return False
         self._nodes[node.name] = node
         if before is None or not self._is_unasked(before, node):
+            self.layout += before is None or before.resources != node.resources
             self._changed(node.name)
         elif before.labels != node.labels:
             self._stale.add(node.name)
@@ -98,13 +94,15 @@ class NodeTable:
 
     def asked(self, demand: Demand, neighbors: Neighbors = NO_NEIGHBORS) -> None:
         """A pod with this demand exists, so the labels that it names count from now on."""
-        if len(self._keys) < KEYS_KEPT:
+        names = demand.selector or demand.constraints or neighbors
+        if names and len(self._keys) < KEYS_KEPT:
             self._keys.update(label_keys(demand), neighbors.topology_keys)
 
     def gone(self, name: str) -> bool:
         if self._nodes.pop(name, None) is None:
             return False
         self._hold(name, ())
+        self.layout += 1
         self._changed(name)
         return True
 
@@ -291,7 +289,6 @@ class NodeTable:
         """What is used, in the new rows. The pods of a node that had a row are not added up again."""
         if before is not None and before.names == now.names and before.axis == now.axis:
             return
-        self._layout += 1
         used = np.zeros(now.capacity.shape)
         fresh: Iterable[int] = range(len(now.names))
         if before is not None and before.axis == now.axis:

@@ -70,4 +70,7 @@ TABLE: Final[tuple[tuple[State, Callable[[Facts], bool]], ...]] = (
 
 def state(facts: Facts) -> State:
     """The first state of the table with a true condition."""
-    return next(name for name, holds in TABLE if holds(facts))
+    for name, holds in TABLE:
+        if holds(facts):
+            return name
+    raise AssertionError("the last row of the table always holds")

@@ -158,6 +158,11 @@ class Node:
     held: Amounts = ()
     """Devices in use that no pod's demand counts."""
 
+    @property
+    def resources(self) -> tuple[str, ...]:
+        """What it has amounts of."""
+        return tuple(name for name, _ in self.capacity)
+
 
 @dataclass(frozen=True, slots=True)
 class LabelColumn:

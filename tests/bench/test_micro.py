@@ -5,7 +5,7 @@ from contextlib import nullcontext
 
 import pytest
 
-from bench.micro import asking, canned, filtering, plan, relabeling, sizing, world
+from bench.micro import asking, canned, filtering, loading, plan, relabeling, sizing, world
 from bench.micro.children import child
 from scheduler.model.decision import Place, Reason
 from scheduler.model.workload import Strategy
@@ -98,6 +98,12 @@ def test_all_gangs_wait_while_nodes_are_relabeled():
     assert len(waiting) == 8
     assert {record.verdict.decision.reason for record in waiting} == {Reason.INSUFFICIENT_RESOURCES}
     assert len({record.verdict.shape for record in waiting}) == 8
+
+
+def test_every_pod_is_known_when_it_is_loaded():
+    """What is measured is a whole load; it raises when a gang is missing."""
+    assert loading.single(100, tries=1) > 0
+    assert loading.gangs(100, tries=1) > 0
 
 
 @pytest.mark.extended
