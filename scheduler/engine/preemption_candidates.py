@@ -85,6 +85,9 @@ class PreemptionCandidates:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._views: dict[GangKey, Views] = {}
+        self._stays: tuple[Stay, ...] = ()
+        self._stays_for: tuple[int, int] | None = None
+        """What `_stays` was found for. None: it depends on the time."""
 
     def widened(self, snapshot: Snapshot, found: tuple[Own, ...]) -> tuple[Own, ...]:
         """These stays or units with the snapshot's columns of neighbors."""
@@ -106,12 +109,14 @@ class PreemptionCandidates:
 
     def stays(self, snapshot: Snapshot, now: float) -> tuple[Stay, ...]:
         """Seated gangs with an expected end, and their ends. Gangs with an unknown end are left out."""
-        found = (
-            self._stay(record, snapshot, now)
-            for record in self._ledger.registry.gangs.values()
-            if record.state in SEATED
-        )
-        return tuple(stay for stay in found if stay is not None)
+        made_for = (self._ledger.looks, self._ledger.nodes.layout)
+        if self._stays_for != made_for:
+            seated = [own for own in self._ledger.registry.gangs.values() if own.state in SEATED]
+            found = [self._stay(record, snapshot, now) for record in seated]
+            self._stays = tuple(stay for stay in found if stay is not None)
+            begun = all(record.observed.since is not None for record in seated)
+            self._stays_for = made_for if begun else None
+        return self._stays
 
     def _stay(self, record: GangRecord, snapshot: Snapshot, now: float) -> Stay | None:
         """Its nodes and its expected end, which is updated whenever a gang of its namespace ends."""

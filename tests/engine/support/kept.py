@@ -38,6 +38,9 @@ def of_views(engine: Engine) -> Iterator[str]:
     """Rows and uses of running gangs, but for those that have changed and were not reconciled since."""
     ledger, kept = engine.ledger, engine.cycle.candidates
     snapshot, anew = ledger.snapshot(), PreemptionCandidates(ledger)
+    current = kept._stays_for == (ledger.looks, ledger.nodes.layout) and not ledger._dirty
+    if current and list(map(_ends, kept._stays)) != list(map(_ends, anew.stays(snapshot, 0.0))):
+        yield "the stays kept are not those of all gangs"
     for key, views in kept._views.items():
         record = ledger.registry.gangs.get(key)
         current = record is not None and views.made_for == (record.number, record.pulse, ledger.nodes.layout)
@@ -53,6 +56,10 @@ def of_views(engine: Engine) -> Iterator[str]:
 
 def _stood(stay: Stay | None) -> object:
     return stay and (stay.rows.tolist(), stay.uses.tolist(), stay.uids)
+
+
+def _ends(stay: Stay) -> object:
+    return stay.key, _stood(stay), stay.ends, stay.latest, stay.namespace
 
 
 def _left(group: Group) -> object:
