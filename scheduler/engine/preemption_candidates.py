@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from scheduler.ledger import Ledger, attained_service, gang_spec, observed_runs, quorum
 from scheduler.ledger.gang import GangRecord, Member, Spec
-from scheduler.ledger.phase import QUORUM_BOUND, State
+from scheduler.ledger.phase import SEATED
 from scheduler.model.cluster import Matrix, Snapshot
 from scheduler.model.decision import Reason
 from scheduler.model.preemption_units import By, Kind, Unit
@@ -23,9 +23,6 @@ from scheduler.placement.reservation import at_the_latest, expected_ends
 
 SOON: Final = 30.0
 """Seconds that a terminating pod is assumed to need: the default grace period."""
-
-SEATED: Final = QUORUM_BOUND | {State.HELD}
-"""States of gangs whose end can be estimated. A gang with missing members may wait for them without limit."""
 
 SPARE: Final = 64
 """Views kept beyond the number of gangs. Then views of deleted gangs are dropped, because each holds all its pods."""
@@ -109,7 +106,7 @@ class PreemptionCandidates:
 
     def stays(self, snapshot: Snapshot, now: float) -> tuple[Stay, ...]:
         """Seated gangs with an expected end, and their ends. Gangs with an unknown end are left out."""
-        made_for = (self._ledger.looks, self._ledger.nodes.layout)
+        made_for = (self._ledger.seated_version, self._ledger.nodes.layout)
         if self._stays_for != made_for:
             seated = [own for own in self._ledger.registry.gangs.values() if own.state in SEATED]
             found = [self._stay(record, snapshot, now) for record in seated]

@@ -65,6 +65,8 @@ class Cache:
         """Gangs with a seat that a preemption would suspend."""
         self.looks = 0
         """Grows whenever any gang is reconciled or deleted: results computed from all gangs before may be stale."""
+        self.seated_version = 0
+        """Grows whenever a gang that has or had its seats is reconciled or deleted."""
         self.freeing: dict[GangKey, Plan] = {}
         """Plans that wait for victims to terminate, by the preempting gang."""
         self.deleted: dict[Uid, Pod] = {}
@@ -244,6 +246,7 @@ class Cache:
         self.suspendable.pop(key, None)
         self.member_conditions.forget(key)
         self.looks += 1
+        self.seated_version += 1
         self._dirty.pop(key, None)
         self._wake.forget(key)
         self.pending.strike(key)

@@ -20,6 +20,7 @@ from scheduler.ledger import (
 from scheduler.ledger.cache import Cache
 from scheduler.ledger.gang import GangRecord
 from scheduler.ledger.pending_queue import Turns
+from scheduler.ledger.phase import SEATED
 from scheduler.ledger.reconcile import as_waiting
 from scheduler.model import events as ev
 from scheduler.model.effects import Effect, SetCondition
@@ -193,7 +194,9 @@ class Ledger(Cache):
         self._uncounted.add(record.key)
         record.pulse += 1
         self.looks += 1
+        before = record.state
         effects, wake = reconcile.reconcile(self, record, now)
+        self.seated_version += not SEATED.isdisjoint((before, record.state))
         self._effects += effects
         if record.key not in self.registry.gangs:
             return

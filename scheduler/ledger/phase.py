@@ -33,6 +33,9 @@ QUORUM_BOUND: Final = frozenset({State.BOUND, State.RUNNING})
 UNDER_WAY: Final = frozenset({State.WAITING, State.FREEING, State.HELD})
 """The whole quorum exists, and is not bound yet."""
 
+SEATED: Final = QUORUM_BOUND | {State.HELD}
+"""States of gangs whose end can be estimated. A gang with missing members may wait for them without limit."""
+
 
 @dataclass(frozen=True, slots=True)
 class Facts:

@@ -38,7 +38,7 @@ def of_views(engine: Engine) -> Iterator[str]:
     """Rows and uses of running gangs, but for those that have changed and were not reconciled since."""
     ledger, kept = engine.ledger, engine.cycle.candidates
     snapshot, anew = ledger.snapshot(), PreemptionCandidates(ledger)
-    current = kept._stays_for == (ledger.looks, ledger.nodes.layout) and not ledger._dirty
+    current = kept._stays_for == (ledger.seated_version, ledger.nodes.layout) and not ledger._dirty
     if current and list(map(_ends, kept._stays)) != list(map(_ends, anew.stays(snapshot, 0.0))):
         yield "the stays kept are not those of all gangs"
     for key, views in kept._views.items():
