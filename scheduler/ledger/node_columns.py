@@ -10,6 +10,7 @@ from typing import Self
 import numpy as np
 
 from scheduler.model.cluster import (
+    NOWHERE,
     LabelColumn,
     Level,
     Mask,
@@ -17,6 +18,8 @@ from scheduler.model.cluster import (
     Node,
     Topology,
     label_columns,
+    relabeled,
+    renumbered,
     resurvey,
     survey,
     taint_masks,
@@ -61,30 +64,70 @@ class NodeColumns:
             taints=taint_masks(nodes),
         )
 
-    def has_rows_of(self, nodes: Iterable[Node | None]) -> bool:
-        """These nodes are known, and they have the resources that they had: neither rows nor columns change."""
-        return all(
-            node is not None
-            and (row := self.index.get(node.name)) is not None
-            and self.nodes[row].resources == node.resources
-            for node in nodes
+    def covers(self, nodes: Sequence[Node], gone: Iterable[str]) -> bool:
+        """After these nodes have changed or were added, and those with these names deleted, there are the same resources."""
+        names, leaving = set(self.axis.names), set(gone)
+        for node in nodes:
+            row = self.index.get(node.name)
+            if (row is None and not names.issuperset(node.resources)) or (
+                row is not None and self.nodes[row].resources != node.resources
+            ):
+                return False
+        lost = {
+            name for own in leaving if own in self.index for name in self.nodes[self.index[own]].resources
+        }
+        return not lost or any(
+            node.name not in leaving and lost.issubset(node.resources) for node in self.nodes
+        )
+
+    def among(self, names: Sequence[str]) -> Self:
+        """The columns of the nodes with these names, in this order. One that is not known has no attributes yet."""
+        if list(names) == list(self.names):
+            return self
+        rows = np.array([self.index.get(name, -1) for name in names], dtype=np.int64)
+        fresh = rows < 0
+        nodes = tuple(
+            self.nodes[row] if row >= 0 else Node(names[at], ()) for at, row in enumerate(rows.tolist())
+        )
+        gone = np.setdiff1d(np.arange(len(self.names)), rows)
+        topology = resurvey(self.topology, {row: {} for row in gone.tolist()})
+        coords, capacity, schedulable = (
+            topology.coords[rows],
+            self.capacity[rows],
+            self.schedulable[rows] | fresh,
+        )
+        coords[fresh] = NOWHERE
+        _fill(capacity, self.axis, ((row, nodes[row]) for row in np.flatnonzero(fresh).tolist()))
+        for array in (coords, capacity, schedulable):
+            array.flags.writeable = False
+        labels = {
+            key: renumbered(np.where(fresh, -1, own.codes[rows]).astype(np.int32), own.values)
+            for key, own in self.labels.items()
+        }
+        masks = ((taint, mask[rows] & ~fresh) for taint, mask in self.taints)
+        return replace(
+            self,
+            nodes=nodes,
+            names=tuple(names),
+            index={name: row for row, name in enumerate(names)},
+            capacity=capacity,
+            topology=replace(topology, coords=coords),
+            schedulable=schedulable,
+            labels={key: own for key, own in labels.items() if own.values},
+            taints=tuple((taint, mask) for taint, mask in masks if mask.any()),
         )
 
     def after(self, changed: Sequence[Node]) -> Self:
         """The columns after these nodes have changed, equal to new ones. A part without a change is the same object.
 
-        Only if it `has_rows_of` them.
+        Only if they have rows, and it `covers` them.
         """
-        pairs = {row: (self.nodes[row], node) for node in changed if (row := self.index[node.name]) >= 0}
-        nodes = list(self.nodes)
-        for row, (_, node) in pairs.items():
+        pairs = {self.index[node.name]: (self.nodes[self.index[node.name]], node) for node in changed}
+        nodes, moved = list(self.nodes), dict[str, dict[int, str | None]]()
+        for row, (before, node) in pairs.items():
             nodes[row] = node
-        keys = {
-            key
-            for before, node in pairs.values()
-            if before.labels != node.labels
-            for key, _ in before.labels.items() ^ node.labels.items()
-        }
+            for key, _ in before.labels.items() ^ node.labels.items() if before.labels != node.labels else ():
+                moved.setdefault(key, {})[row] = node.labels.get(key)
         capacity, schedulable = self.capacity, self.schedulable
         if any(before.capacity != node.capacity for before, node in pairs.values()):
             capacity = capacity.copy()
@@ -101,15 +144,16 @@ class NodeColumns:
             self,
             nodes=tuple(nodes),
             capacity=capacity,
-            topology=self.topology if keys.isdisjoint(levels) else resurvey(self.topology, labels),
+            topology=self.topology if levels.isdisjoint(moved) else resurvey(self.topology, labels),
             schedulable=schedulable,
-            labels=self._relabeled(nodes, keys) if keys else self.labels,
+            labels=self._relabeled(moved) if moved else self.labels,
             taints=taint_masks(nodes) if tainted else self.taints,
         )
 
-    def _relabeled(self, nodes: Sequence[Node], keys: set[str]) -> dict[str, LabelColumn]:
-        kept = {key: column for key, column in self.labels.items() if key not in keys}
-        return dict(sorted((kept | label_columns(nodes, keys)).items()))
+    def _relabeled(self, moved: Mapping[str, Mapping[int, str | None]]) -> dict[str, LabelColumn]:
+        none = LabelColumn(np.full(len(self.names), -1, dtype=np.int32), {})
+        found = {key: relabeled(self.labels.get(key, none), rows) for key, rows in moved.items()}
+        return dict(sorted((key, own) for key, own in {**self.labels, **found}.items() if own.values))
 
 
 def _fill(capacity: Matrix, axis: ResourceAxis, rows: Iterable[tuple[int, Node]]) -> None:

@@ -275,15 +275,19 @@ class NodeTable:
         before = self._columns
         if before is not None and not self._stale:
             return before
-        changed = [self._nodes.get(name) for name in self._stale]
-        if before is not None and len(changed) <= FEW and before.has_rows_of(changed):
-            self._columns = before.after(list(filter(None, changed)))
+        changed = [self._nodes[name] for name in self._stale if name in self._nodes]
+        few = before is not None and len(before.names) > 0 and len(self._stale) <= FEW
+        if before is not None and few and before.covers(changed, self._stale - self._nodes.keys()):
+            same = len(before.names) == len(self._nodes) and all(
+                node.name in before.index for node in changed
+            )
+            now = (before if same else before.among(sorted(self._nodes))).after(changed)
         else:
-            columns = NodeColumns.of([self._nodes[name] for name in sorted(self._nodes)], self._levels)
-            self._carry_over(before, columns)
-            self._columns = columns
+            now = NodeColumns.of([self._nodes[name] for name in sorted(self._nodes)], self._levels)
+        self._carry_over(before, now)
+        self._columns = now
         self._stale.clear()
-        return self._columns
+        return now
 
     def _carry_over(self, before: NodeColumns | None, now: NodeColumns) -> None:
         """What is used, in the new rows. The pods of a node that had a row are not added up again."""

@@ -6,7 +6,7 @@ A node without a level's label is in no domain of that level.
 """
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, TypeAlias
@@ -102,7 +102,7 @@ def resurvey(topology: Topology, changed: Mapping[int, Mapping[str, str]]) -> To
     """The topology after the nodes of these rows got these labels: what `survey` finds, without the other nodes."""
     coords = topology.coords.copy()
     domains = [
-        _renumbered(
+        _moved(
             coords[:, column],
             names,
             {row: _path(topology.levels[column:], own) for row, own in changed.items()},
@@ -113,7 +113,7 @@ def resurvey(topology: Topology, changed: Mapping[int, Mapping[str, str]]) -> To
     return Topology(topology.levels, coords, tuple(domains))
 
 
-def _renumbered(
+def _moved(
     codes: NDArray[np.int32], names: tuple[str, ...], changed: Mapping[int, str | None]
 ) -> tuple[str, ...]:
     """The paths of the domains after these rows moved. codes: int32[n], the number of each row's path, is adapted."""
@@ -172,16 +172,12 @@ class LabelColumn:
     values: Mapping[str, int]
 
 
-def label_columns(nodes: Sequence[Node], keys: Collection[str] | None = None) -> dict[str, LabelColumn]:
-    """By key, for every key that any of these nodes has. keys: these alone."""
+def label_columns(nodes: Sequence[Node]) -> dict[str, LabelColumn]:
+    """By key, for every key that any of these nodes has. Values are numbered in the order of the nodes."""
     codes: dict[str, NDArray[np.int32]] = {}
     values: dict[str, dict[str, int]] = {}
     for row, node in enumerate(nodes):
-        labels = node.labels
-        for key in labels if keys is None else keys:
-            value = labels.get(key)
-            if value is None:
-                continue
+        for key, value in node.labels.items():
             if key not in codes:
                 codes[key] = np.full(len(nodes), -1, dtype=np.int32)
                 values[key] = {}
@@ -189,6 +185,32 @@ def label_columns(nodes: Sequence[Node], keys: Collection[str] | None = None) ->
     for column in codes.values():
         column.flags.writeable = False
     return {key: LabelColumn(codes[key], values[key]) for key in sorted(codes)}
+
+
+def renumbered(codes: NDArray[np.int32], values: Mapping[str, int]) -> LabelColumn:
+    """The column of one label, numbered as by `label_columns`.
+
+    codes: int32[n], -1 or the number of the value.  values: numbered from 0, in this order.
+    """
+    first = np.full(len(values) + 1, len(codes))
+    first[codes[::-1]] = np.arange(len(codes))[::-1]  # of equal codes the first node is written last
+    order = np.argsort(first[:-1], kind="stable")
+    order = order[first[order] < len(codes)]
+    if not np.array_equal(order, np.arange(len(values))):
+        number = np.full(len(values) + 1, -1, dtype=np.int32)  # the last entry is for a missing label, -1
+        number[order] = np.arange(len(order))
+        codes, names = number[codes], list(values)
+        values = {names[before]: now for now, before in enumerate(order.tolist())}
+    codes.flags.writeable = False
+    return LabelColumn(codes, values)
+
+
+def relabeled(column: LabelColumn, changed: Mapping[int, str | None]) -> LabelColumn:
+    """The column after the nodes of these rows got these values; None: they lost the label."""
+    codes, values = column.codes.copy(), dict(column.values)
+    for row, value in changed.items():
+        codes[row] = -1 if value is None else values.setdefault(value, len(values))
+    return renumbered(codes, values)
 
 
 def taint_masks(nodes: Sequence[Node]) -> tuple[tuple[Taint, Mask], ...]:
