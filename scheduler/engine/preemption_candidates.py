@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from scheduler.ledger import Ledger, attained_service, gang_spec, observed_runs, quorum
 from scheduler.ledger.gang import GangRecord, Member, Spec
+from scheduler.ledger.node_columns import RowMoves
 from scheduler.ledger.phase import SEATED
 from scheduler.model.cluster import Matrix, Snapshot
 from scheduler.model.decision import Reason
@@ -75,6 +76,17 @@ class Views:
     ends_for: tuple[float | None, int] | None = None
     """The input for the end of `stay`: when the gang began to run, and the version of the observed runtimes."""
 
+    def moved(self, made_for: tuple[int, int, int], moves: RowMoves) -> "Views | None":
+        """The same after rows moved. None: one of its nodes no longer exists."""
+        stay, groups = self.stay, self.groups
+        if stay is not None:
+            stay = replace(stay, rows=moves.rows[stay.rows])
+        if groups is not None:
+            groups = tuple(replace(own, rows=moves.rows[own.rows]) for own in groups)
+        if any(own.rows.min() < 0 for own in (stay, *(groups or ())) if own is not None):
+            return None
+        return Views(made_for, groups, stay, self.stay_pending, self.ends_for)
+
 
 class PreemptionCandidates:
     """Views of the ledger in rows of a snapshot, created when a gang waits for capacity, and cached by gang."""
@@ -96,13 +108,19 @@ class PreemptionCandidates:
     def _of(self, record: GangRecord) -> Views:
         made_for = (record.number, record.pulse, self._ledger.nodes.layout)
         views = self._views.get(record.key)
-        if views is None or views.made_for != made_for:
-            views = self._views[record.key] = Views(made_for)
-            if len(self._views) > len(self._ledger.registry.gangs) + SPARE:
-                self._views = {
-                    key: own for key, own in self._views.items() if key in self._ledger.registry.gangs
-                }
+        if views is not None and views.made_for == made_for:
+            return views
+        views = self._views[record.key] = self._moved(views, made_for) or Views(made_for)
+        if len(self._views) > len(self._ledger.registry.gangs) + SPARE:
+            self._views = {key: own for key, own in self._views.items() if key in self._ledger.registry.gangs}
         return views
+
+    def _moved(self, views: Views | None, made_for: tuple[int, int, int]) -> Views | None:
+        """The views of an unchanged gang after nodes came or went. None: there are none, or not of the layout before."""
+        moves = self._ledger.nodes.moves
+        if views is None or moves is None or moves.after != made_for[2]:
+            return None
+        return views.moved(made_for, moves) if views.made_for == (*made_for[:2], moves.before) else None
 
     def stays(self, snapshot: Snapshot, now: float) -> tuple[Stay, ...]:
         """Seated gangs with an expected end, and their ends. Gangs with an unknown end are left out."""

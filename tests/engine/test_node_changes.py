@@ -192,3 +192,19 @@ def test_every_waiting_gang_has_the_answer_of_the_full_computation(seed: int) ->
         if cluster.chance.random() < 0.7:
             compared += cluster.check()
     assert compared > 100
+
+
+def test_a_gang_on_a_node_that_is_gone_is_looked_at_again() -> None:
+    """What is kept of it names rows, and a row that no longer exists is no place, even before the gang is reconciled."""
+    engine = Engine(POLICY)
+    nodes = [ev.NodeSeen(a_node(f"n{number}", gpu=1)) for number in range(3)]
+    pods = [replace(a_pod(f"p{n}", gpu=1), node=f"n{n}", phase=Phase.RUNNING, bound_at=0.0) for n in range(3)]
+    engine.observe([*nodes, *map(ev.PodSeen, pods), ev.Synced(), ev.TookOver()], 1.0)
+
+    def rows() -> list[list[int]]:
+        return [stay.rows.tolist() for stay in engine.cycle.candidates.stays(engine.ledger.snapshot(), 1.0)]
+
+    assert rows() == [[0], [1], [2]]
+    engine.ledger.take([ev.NodeGone("n1")], 2.0)
+    assert rows() == [[0], [1]]
+    assert engine.ledger.snapshot().names == ("n0", "n2")

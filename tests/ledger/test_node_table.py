@@ -286,6 +286,9 @@ def test_rows_move_with_nodes_only() -> None:
         lambda: table.seen(a_node("m")),
         lambda: table.gone("n2"),
         lambda: table.seen(a_node("m", more={"example.com/thing": 1})),
+        lambda: table.seen(a_node("n2", gpu=4, more={"example.com/thing": 1})),
+        lambda: table.gone("n2"),
+        lambda: table.gone("m"),
     ):
         change()
         assert table.layout > layout
