@@ -79,13 +79,20 @@ class Ledger(Cache):
             except Exception as error:  # noqa: BLE001 - the other events count
                 fault_isolation.broke(self, fault_isolation.gang_of(self, event), error, now)
 
-    def settle(self, now: float) -> list[Effect]:
+    def settle(self, now: float, most: float = FOREVER) -> list[Effect]:
         """Reconcile once every gang that was affected, and report gangs with a new verdict. Returns the effects in
         order.
+
+        most: stop after gangs with so many members. While the ledger is `unsettled`, call it again.
         """
-        self._settle(now)
+        self._settle(now, most)
         effects, self._effects = self._effects, []
         return effects
+
+    @property
+    def unsettled(self) -> bool:
+        """The last `settle` stopped before its end, or there were events since."""
+        return self.ready and bool(self._dirty)
 
     # ── out ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -145,9 +152,10 @@ class Ledger(Cache):
         for key in self._wake.due(now):
             self.mark(key)
 
-    def _settle(self, now: float) -> None:
+    def _settle(self, now: float, most: float) -> None:
         if not self.ready:
             return
+        left = most
         if self.freeing or self.migrations.waited_for:
             self._sweep(now)
         if self.budgets.eased:
@@ -156,9 +164,10 @@ class Ledger(Cache):
                 self.note_victim(lowest)
         self._effects += self.jobs_to_resume.resume(self.owners, self.registry, now)
         self._effects += migration.carry_on(self, now)
-        while self._dirty:
+        while self._dirty and left > 0:
             key, _ = self._dirty.popitem(last=False)
             record = self.registry.gangs.get(key)
+            left -= 0 if record is None else len(record.members)
             if record is not None and record.rests_until > now:
                 self.wake(key, record.rests_until)
             elif record is not None:
