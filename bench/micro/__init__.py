@@ -11,7 +11,7 @@ Lives here: measurements without a cluster. `python -m bench.micro` prints one l
     plan_10000_unlike_ms   the same where each asks for CPU that no other asks for
     stranger_bind_ms       one pass over 5,000 after a pod of another scheduler was bound
     pass_after_label_ms   the event and the pass after one of 15,000 nodes moved to another rack, CPU time, beside 150,000
-                          pods of gangs and 300 gangs that wait, each of its own shape; at most 30 (`relabeling`)
+                          pods of gangs and 300 gangs that wait, each of its own shape (`relabeling`)
     pass_after_note_ms    the same after a label changed that nothing asks about
     sizing_100_1000_ms    deciding the sizes of 100 elastic jobs on 1,000 nodes, CPU time; at most 50 (`sizing`)
     sizing_300_1000_ms    the same of 300; at most 200
