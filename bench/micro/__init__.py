@@ -10,6 +10,9 @@ Lives here: measurements without a cluster. `python -m bench.micro` prints one l
     plan_10000_waiting_ms  one pass over 10,000 waiting gangs after a pod has ended, the worst of all orders (`queue`)
     plan_10000_unlike_ms   the same where each asks for CPU that no other asks for
     stranger_bind_ms       one pass over 5,000 after a pod of another scheduler was bound
+    pass_after_label_ms   the event and the pass after one of 15,000 nodes moved to another rack, CPU time, beside 150,000
+                          pods of gangs and 300 gangs that wait, each of its own shape (`relabeling`)
+    pass_after_note_ms    the same after a label changed that nothing asks about
     sizing_100_1000_ms    deciding the sizes of 100 elastic jobs on 1,000 nodes, CPU time; at most 50 (`sizing`)
     sizing_300_1000_ms    the same of 300; at most 200
     filter_held_p99_ms    a filter call for a pod whose seat is held, over HTTP, to an idle service (`filtering`)
@@ -17,6 +20,8 @@ Lives here: measurements without a cluster. `python -m bench.micro` prints one l
     filter_busy_p99_ms    the same while the service plans for 1,000 gangs that wait
     cache_mib             what 5,000 nodes and 50,000 pods add to the process (`cache`)
     cache_load_s          how long it takes until they are all known
+    cache_load_single_s   CPU time until the core knows as many pods in gangs of one and is active; at most 6 (`loading`)
+    cache_load_gangs_s    the same in gangs of ten
 
 Each figure but the p99s, which are of all calls, is the best of several tries: what disturbs a try on a shared machine
 only ever makes it slower. Programs that are measured run as processes of their own, so that the bench's work is not

@@ -5,7 +5,7 @@ import sys
 
 from bench import arguments, micro
 from bench.ending import run
-from bench.micro import cache, filtering, plan, preempt, queue, sizing
+from bench.micro import cache, filtering, loading, plan, preempt, queue, relabeling, sizing
 
 PLANS = ((64, 5000, 15), (1000, 15000, 7))
 """Members, nodes, and tries of each case: the shorter a case, the more of it."""
@@ -33,6 +33,8 @@ def main() -> None:
     _say(f"plan_10000_unlike_ms: {found['plan_10000_unlike_ms']:.2f}")
     found["stranger_bind_ms"] = queue.stranger_bind()
     _say(f"stranger_bind_ms: {found['stranger_bind_ms']:.2f}")
+    found["pass_after_label_ms"], found["pass_after_note_ms"] = relabeling.worst()
+    _say(f"pass_after_label_ms: {found['pass_after_label_ms']:.2f}, other: {found['pass_after_note_ms']:.2f}")
     for jobs, nodes in SIZINGS:
         name = f"sizing_{jobs}_{nodes}_ms"
         found[name] = sizing.decision(jobs, nodes)
@@ -42,6 +44,8 @@ def main() -> None:
     found["filter_busy_p99_ms"] = filtering.busy_p99()
     _say(f"filter_busy_p99_ms: {found['filter_busy_p99_ms']:.3f}")
     found["cache_mib"], found["cache_load_s"] = cache.cost()
+    found["cache_load_single_s"], found["cache_load_gangs_s"] = loading.single(), loading.gangs()
+    _say(f"cache_load_single_s: {found['cache_load_single_s']:.2f}, gangs: {found['cache_load_gangs_s']:.2f}")
     print(json.dumps({name: round(figure, 3) for name, figure in found.items()}), flush=True)
 
 

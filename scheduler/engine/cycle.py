@@ -77,7 +77,7 @@ class PlanningCycle:
         """The question about the next gang of the queue. None: the pass is over, or no answer can be taken now."""
         while self.away is None and self._ledger.ready and (record := self._next(now)) is not None:
             # A gang that raises an error here leaves the queue.
-            with fault_isolation.guard(self._ledger, record.key, now):
+            with fault_isolation.Guard(self._ledger, record.key, now):
                 if record.wanted is None:
                     return None
                 if record is not self._needy:

@@ -65,11 +65,7 @@ class NodeDrain:
 
     def _on(self, node: str) -> list[GangRecord]:
         registry = self._ledger.registry
-        keys = {
-            registry.gang_of[uid]
-            for uid, where, _ in self._ledger.nodes.places()
-            if where == node and uid in registry.gang_of
-        }
+        keys = {registry.gang_of[uid] for uid in self._ledger.nodes.on(node) if uid in registry.gang_of}
         records = [registry.gangs[key] for key in keys]
         return sorted(records, key=lambda record: (-record.priority, record.arrived, record.key))
 

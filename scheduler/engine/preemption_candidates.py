@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from scheduler.ledger import Ledger, attained_service, gang_spec, observed_runs, quorum
 from scheduler.ledger.gang import GangRecord, Member, Spec
-from scheduler.ledger.phase import QUORUM_BOUND, State
+from scheduler.ledger.node_columns import RowMoves
+from scheduler.ledger.phase import SEATED
 from scheduler.model.cluster import Matrix, Snapshot
 from scheduler.model.decision import Reason
 from scheduler.model.preemption_units import By, Kind, Unit
@@ -23,9 +24,6 @@ from scheduler.placement.reservation import at_the_latest, expected_ends
 
 SOON: Final = 30.0
 """Seconds that a terminating pod is assumed to need: the default grace period."""
-
-SEATED: Final = QUORUM_BOUND | {State.HELD}
-"""States of gangs whose end can be estimated. A gang with missing members may wait for them without limit."""
 
 SPARE: Final = 64
 """Views kept beyond the number of gangs. Then views of deleted gangs are dropped, because each holds all its pods."""
@@ -78,6 +76,17 @@ class Views:
     ends_for: tuple[float | None, int] | None = None
     """The input for the end of `stay`: when the gang began to run, and the version of the observed runtimes."""
 
+    def moved(self, made_for: tuple[int, int, int], moves: RowMoves) -> "Views | None":
+        """The same after rows moved. None: one of its nodes no longer exists."""
+        stay, groups = self.stay, self.groups
+        if stay is not None:
+            stay = replace(stay, rows=moves.rows[stay.rows])
+        if groups is not None:
+            groups = tuple(replace(own, rows=moves.rows[own.rows]) for own in groups)
+        if any(own.rows.min() < 0 for own in (stay, *(groups or ())) if own is not None):
+            return None
+        return Views(made_for, groups, stay, self.stay_pending, self.ends_for)
+
 
 class PreemptionCandidates:
     """Views of the ledger in rows of a snapshot, created when a gang waits for capacity, and cached by gang."""
@@ -85,6 +94,9 @@ class PreemptionCandidates:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._views: dict[GangKey, Views] = {}
+        self._stays: tuple[Stay, ...] = ()
+        self._stays_for: tuple[int, int] | None = None
+        """What `_stays` was found for. None: it depends on the time."""
 
     def widened(self, snapshot: Snapshot, found: tuple[Own, ...]) -> tuple[Own, ...]:
         """These stays or units with the snapshot's columns of neighbors."""
@@ -94,24 +106,32 @@ class PreemptionCandidates:
         return tuple(replace(own, uses=wide) for own, wide in zip(found, uses, strict=True))
 
     def _of(self, record: GangRecord) -> Views:
-        made_for = (record.number, record.pulse, self._ledger.nodes.version)
+        made_for = (record.number, record.pulse, self._ledger.nodes.layout)
         views = self._views.get(record.key)
-        if views is None or views.made_for != made_for:
-            views = self._views[record.key] = Views(made_for)
-            if len(self._views) > len(self._ledger.registry.gangs) + SPARE:
-                self._views = {
-                    key: own for key, own in self._views.items() if key in self._ledger.registry.gangs
-                }
+        if views is not None and views.made_for == made_for:
+            return views
+        views = self._views[record.key] = self._moved(views, made_for) or Views(made_for)
+        if len(self._views) > len(self._ledger.registry.gangs) + SPARE:
+            self._views = {key: own for key, own in self._views.items() if key in self._ledger.registry.gangs}
         return views
+
+    def _moved(self, views: Views | None, made_for: tuple[int, int, int]) -> Views | None:
+        """The views of an unchanged gang after nodes came or went. None: there are none, or not of the layout before."""
+        moves = self._ledger.nodes.moves
+        if views is None or moves is None or moves.after != made_for[2]:
+            return None
+        return views.moved(made_for, moves) if views.made_for == (*made_for[:2], moves.before) else None
 
     def stays(self, snapshot: Snapshot, now: float) -> tuple[Stay, ...]:
         """Seated gangs with an expected end, and their ends. Gangs with an unknown end are left out."""
-        found = (
-            self._stay(record, snapshot, now)
-            for record in self._ledger.registry.gangs.values()
-            if record.state in SEATED
-        )
-        return tuple(stay for stay in found if stay is not None)
+        made_for = (self._ledger.seated_version, self._ledger.nodes.layout)
+        if self._stays_for != made_for:
+            seated = [own for own in self._ledger.registry.gangs.values() if own.state in SEATED]
+            found = [self._stay(record, snapshot, now) for record in seated]
+            self._stays = tuple(stay for stay in found if stay is not None)
+            begun = all(record.observed.since is not None for record in seated)
+            self._stays_for = made_for if begun else None
+        return self._stays
 
     def _stay(self, record: GangRecord, snapshot: Snapshot, now: float) -> Stay | None:
         """Its nodes and its expected end, which is updated whenever a gang of its namespace ends."""

@@ -21,19 +21,21 @@ RETRY_AFTER: Final[Mapping[FailureKind, float]] = {
 """Seconds until an effect that failed this way is retried. A disruption budget changes slowly, and an API server that
 forbids a write may still be loading the policies that allow it."""
 
+_BACKING_OFF: Final = Wait(Reason.BACKING_OFF)
+
 
 def begin(record: GangRecord, policy: Policy, now: float) -> None:
     """Delay the gang's next attempt, twice as long each time."""
     record.backoff.not_before = now + doubled(policy.backoff, record.backoff.tries, policy.backoff_limit)
     record.backoff.tries += 1
-    record.verdict.wait_until_cleared(Wait(Reason.BACKING_OFF))
+    record.verdict.wait_until_cleared(_BACKING_OFF)
 
 
 def note(record: GangRecord, now: float) -> None:
     """Report the backoff as the reason for waiting while it lasts, also after a restart of the gang."""
     if record.verdict.decision is None and record.backoff.not_before > now:
-        record.verdict.wait_until_cleared(Wait(Reason.BACKING_OFF))
-    elif record.verdict.decision == Wait(Reason.BACKING_OFF) and record.backoff.not_before <= now:
+        record.verdict.wait_until_cleared(_BACKING_OFF)
+    elif record.verdict.decision == _BACKING_OFF and record.backoff.not_before <= now:
         record.verdict.forget()
 
 

@@ -5,7 +5,7 @@ make them (the rules take a `Cache`), or the order of events (`ledger`). kube-sc
 too.
 """
 
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
 from scheduler.ledger.counts import Case, Counters, Faults, GangCounts
@@ -65,6 +65,8 @@ class Cache:
         """Gangs with a seat that a preemption would suspend."""
         self.looks = 0
         """Grows whenever any gang is reconciled or deleted: results computed from all gangs before may be stale."""
+        self.seated_version = 0
+        """Grows whenever a gang that has or had its seats is reconciled or deleted."""
         self.freeing: dict[GangKey, Plan] = {}
         """Plans that wait for victims to terminate, by the preempting gang."""
         self.deleted: dict[Uid, Pod] = {}
@@ -77,7 +79,8 @@ class Cache:
         """The room version when gangs with freeing plans were last reconciled."""
         self._nominated: dict[Uid, tuple[str, int, Demand]] = {}
         self._holding: dict[Uid, str] = {}
-        self._dirty: dict[GangKey, None] = {}
+        self._dirty: OrderedDict[GangKey, None] = OrderedDict()
+        """Gangs to reconcile, in turn. Taking the first one off a plain dict passes over all that were taken before."""
         self._untold: dict[GangKey, None] = {}
         self._wake = Timers()
         self._effects: list[Effect] = []
@@ -192,7 +195,10 @@ class Cache:
                 yield pod, node
 
     def selectors_noted(self, pod: Pod) -> None:
-        """Selectors of this pod may read labels that the requests of waiting gangs left out so far."""
+        """Selectors of this pod may read labels of nodes, and labels of pods that the requests of waiting gangs left out
+        so far.
+        """
+        self.nodes.asked(pod.demand, pod.neighbors)
         if not pod.neighbors:
             return
         queue = self.pending.queue()
@@ -240,6 +246,7 @@ class Cache:
         self.suspendable.pop(key, None)
         self.member_conditions.forget(key)
         self.looks += 1
+        self.seated_version += 1
         self._dirty.pop(key, None)
         self._wake.forget(key)
         self.pending.strike(key)

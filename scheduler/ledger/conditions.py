@@ -88,7 +88,7 @@ def due(
         yield _announce(record, Reason.SEATED, TEXT[Reason.SEATED], now, seated=True)
     for text in _warnings(record, live, owners, quotas) if record.state in _WAITING | {State.HELD} else ():
         if _speak(record, Reason.IGNORED_FIELD, text, policy, now):
-            record.warned.update(own.field for own in record.overlooked)
+            record.warned |= {own.field for own in record.overlooked}
             yield _announce(record, Reason.IGNORED_FIELD, text, now, seated=None)
 
 
@@ -125,6 +125,8 @@ def _aside(record: GangRecord, policy: Policy, now: float) -> Iterator[Effect]:
 
 def _speakers_aside(record: GangRecord) -> dict[Aside, Member]:
     aside = [m for m in record.members.values() if m.aside is not None and m.stays]
+    if not aside:
+        return {}
     first: dict[Reason, Member] = {}
     for member in sorted(aside, key=_speaks_first):
         if member.aside is not None:
@@ -137,13 +139,13 @@ def _late(record: GangRecord, policy: Policy, now: float) -> Iterator[Effect]:
     unsaid = _unsaid(record)
     if unsaid and record.live() and now >= _may_say(record, Reason.IGNORED_FIELD, policy):
         text = "; ".join(own.text for own in unsaid)
-        record.warned.update(own.field for own in unsaid)
+        record.warned |= {own.field for own in unsaid}
         record.notices[Reason.IGNORED_FIELD] = Notice(text, now, policy.announce_every)
         yield _announce(record, Reason.IGNORED_FIELD, text, now, seated=None)
 
 
 def _unsaid(record: GangRecord) -> list[Overlooked]:
-    return [own for own in record.overlooked if own.field not in record.warned]
+    return [own for own in record.overlooked if own.field not in record.warned] if record.overlooked else []
 
 
 def _seated_unsaid(record: GangRecord) -> bool:
@@ -164,7 +166,7 @@ def next_due(record: GangRecord, said: Words, policy: Policy, now: float) -> flo
     times = [_may_say(record, why, policy) for why in free]
     times += [_again(record, *own, policy) for own in _speakers_aside(record)]
     times += [_again(record, *said, policy)] if said is not None and record.state not in QUORUM_BOUND else []
-    return min((time for time in times if time > now), default=float("inf"))
+    return min([time for time in times if time > now], default=float("inf")) if times else float("inf")
 
 
 def _again(record: GangRecord, why: Reason, message: str, policy: Policy) -> float:

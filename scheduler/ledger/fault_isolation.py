@@ -4,8 +4,6 @@ Lives here: the reaction when a step fails on a gang. The gang is rejected with 
 Never here: the log (the service writes it, with traceback).
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Final
 
 from scheduler.ledger.cache import Cache
@@ -46,6 +44,7 @@ def broke(cache: Cache, key: GangKey | None, error: Exception, now: float) -> No
     cache.wake(record.key, record.rests_until)
     if (live := list(record.live())) and not any(m.bound or m.hold for m in live):
         record.state = State.REFUSED
+        cache.seated_version += 1
     record.spec = refusal = Refuse(Reason.INVALID_SPEC, "gang", record.key.name, FAILED)
     record.verdict.tell(refusal)
     cache.pending.note(record, None, now)
@@ -57,13 +56,22 @@ def is_refused(record: GangRecord) -> bool:
     return isinstance(record.spec, Refuse) and record.spec.remedy is FAILED
 
 
-@contextmanager
-def guard(cache: Cache, key: GangKey | None, now: float) -> Iterator[None]:
-    """An exception in this block is the fault of this gang only."""
-    try:
-        yield
-    except Exception as error:  # noqa: BLE001 - whatever it was, the others go on
-        broke(cache, key, error, now)
+class Guard:
+    """An exception in this block is the fault of this gang only. A class, because every gang passes several of them."""
+
+    __slots__ = ("_cache", "_key", "_now")
+
+    def __init__(self, cache: Cache, key: GangKey | None, now: float) -> None:
+        self._cache, self._key, self._now = cache, key, now
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
+        if not isinstance(error, Exception):
+            return False
+        broke(self._cache, self._key, error, self._now)
+        return True
 
 
 def gang_of(cache: Cache, event: ev.Event) -> GangKey | None:

@@ -290,7 +290,7 @@ class GangRecord:
     notices: dict[Reason, Notice] = field(default_factory=dict)
     overlooked: tuple[Overlooked, ...] = ()
     """Ignored settings of its members, derived with `spec`."""
-    warned: set[str] = field(default_factory=set)
+    warned: frozenset[str] = frozenset()
     """Fields of ignored settings that were reported. Only in memory: after a restart each is reported again."""
     failed: Failure | None = None
     """The last failed write for it that has not succeeded since."""

@@ -14,9 +14,12 @@ from scheduler.ledger.messages import Overlooked
 from scheduler.model.decision import Reason, Refuse
 from scheduler.model.durations import written
 from scheduler.model.policy import Policy
-from scheduler.model.workload import Complaint, GangKey, Group, Membership, Pod, Wish, gang_of_one
+from scheduler.model.workload import Complaint, GangKey, Group, Membership, Pod, gang_of_one
 
 SINGLE: Mapping[str, int] = {"": 1}
+
+ALONE: Final = Spec(SINGLE)
+"""The specification of every pod that names no gang."""
 
 MAX_RUNTIME: Final = "gangwright.io/max-runtime"
 
@@ -53,14 +56,16 @@ def spec(
 def _said(
     record: GangRecord, groups: Mapping[tuple[str, GangKey], Group], policy: Policy
 ) -> Spec | Refuse | Reason:
-    members = sorted(record.live(), key=arrival)
+    members = record.live()
+    if len(members) > 1:
+        members.sort(key=arrival)
     for member in members:
         for complaint in member.pod.complaints:
             if complaint.fatal:
                 return _refuse(Reason.INVALID_SPEC, complaint)
     if is_gang_of_one(record.key) or not members:
         own = members[0].pod.membership if members else None
-        return Spec(SINGLE, own.wish if own else Wish())
+        return Spec(SINGLE, own.wish) if own else ALONE
     heard = [member.pod.membership for member in members if member.pod.membership]
     said = list({id(own): own for own in heard}.values())  # most are the same object
     clash = disagreement(said)
@@ -75,6 +80,9 @@ def _said(
 def overlooked(record: GangRecord) -> tuple[Overlooked, ...]:
     """Ignored settings of its members. Each field once with the oldest member's value; younger members are named."""
     live = record.live()
+    size = record.spec.size if isinstance(record.spec, Spec) else None
+    if size is None and not any(m.pod.complaints for m in live):
+        return ()
     found: dict[str, Overlooked] = {}
     eldest = min(live, key=arrival, default=None)
     for member in sorted((m for m in live if m.pod.complaints), key=arrival):
@@ -82,7 +90,6 @@ def overlooked(record: GangRecord) -> tuple[Overlooked, ...]:
         for own in member.pod.complaints:
             if not own.fatal:
                 found.setdefault(own.field, Overlooked(own.field, f"{whose}{own}"))
-    size = record.spec.size if isinstance(record.spec, Spec) else None
     if size is not None and len(live) > size:
         keys = (said.keys for m in live if (said := m.pod.membership) is not None and said.size is not None)
         field = next((each.get("size", "gangwright.io/members") for each in keys), "the group's size")

@@ -58,8 +58,8 @@ def _node_changed(cache: Cache, name: str) -> None:
 
 def _tenants_touched(cache: Cache, name: str) -> None:
     """Gangs with a pod on this node lost something, or have it back."""
-    for uid, node, _ in cache.nodes.places():
-        if node == name and uid in cache.registry.gang_of:
+    for uid in cache.nodes.on(name):
+        if uid in cache.registry.gang_of:
             cache.mark(cache.registry.gang_of[uid])
 
 

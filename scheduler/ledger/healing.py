@@ -281,7 +281,6 @@ def patience(cache: Cache, record: GangRecord) -> float:
 
 def _late(cache: Cache, record: GangRecord, now: float) -> list[Member]:
     """Members that exceeded their start timeout."""
-    limit = patience(cache, record)
     times = [
         (m.starting_since, m)
         for m in record.members.values()
@@ -289,6 +288,7 @@ def _late(cache: Cache, record: GangRecord, now: float) -> list[Member]:
     ]
     if not times:
         return []
+    limit = patience(cache, record)
     first = min(since for since, _ in times) + limit
     if now < first:
         record.health.look_at = min(record.health.look_at, first)

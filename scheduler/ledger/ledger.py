@@ -20,6 +20,7 @@ from scheduler.ledger import (
 from scheduler.ledger.cache import Cache
 from scheduler.ledger.gang import GangRecord
 from scheduler.ledger.pending_queue import Turns
+from scheduler.ledger.phase import SEATED
 from scheduler.ledger.reconcile import as_waiting
 from scheduler.model import events as ev
 from scheduler.model.effects import Effect, SetCondition
@@ -78,13 +79,20 @@ class Ledger(Cache):
             except Exception as error:  # noqa: BLE001 - the other events count
                 fault_isolation.broke(self, fault_isolation.gang_of(self, event), error, now)
 
-    def settle(self, now: float) -> list[Effect]:
+    def settle(self, now: float, most: float = FOREVER) -> list[Effect]:
         """Reconcile once every gang that was affected, and report gangs with a new verdict. Returns the effects in
         order.
+
+        most: stop after gangs with so many members. While the ledger is `unsettled`, call it again.
         """
-        self._settle(now)
+        self._settle(now, most)
         effects, self._effects = self._effects, []
         return effects
+
+    @property
+    def unsettled(self) -> bool:
+        """The last `settle` stopped before its end, or there were events since."""
+        return self.ready and bool(self._dirty)
 
     # ── out ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -144,9 +152,10 @@ class Ledger(Cache):
         for key in self._wake.due(now):
             self.mark(key)
 
-    def _settle(self, now: float) -> None:
+    def _settle(self, now: float, most: float) -> None:
         if not self.ready:
             return
+        left = most
         if self.freeing or self.migrations.waited_for:
             self._sweep(now)
         if self.budgets.eased:
@@ -155,23 +164,23 @@ class Ledger(Cache):
                 self.note_victim(lowest)
         self._effects += self.jobs_to_resume.resume(self.owners, self.registry, now)
         self._effects += migration.carry_on(self, now)
-        while self._dirty:
-            key = next(iter(self._dirty))
-            del self._dirty[key]
+        while self._dirty and left > 0:
+            key, _ = self._dirty.popitem(last=False)
             record = self.registry.gangs.get(key)
+            left -= 0 if record is None else len(record.members)
             if record is not None and record.rests_until > now:
                 self.wake(key, record.rests_until)
             elif record is not None:
                 self._untold.pop(key, None)
-                with fault_isolation.guard(self, key, now):
+                with fault_isolation.Guard(self, key, now):
                     self._look_after(record, now)
         untold, self._untold = self._untold, {}
         for record in filter(None, map(self.registry.gangs.get, untold)):
-            with fault_isolation.guard(self, record.key, now):
+            with fault_isolation.Guard(self, record.key, now):
                 effects, wake = reconcile.tell(self, record, now)
                 self._effects += effects
                 self.wake(record.key, wake)
-        guard = partial(fault_isolation.guard, self, now=now)
+        guard = partial(fault_isolation.Guard, self, now=now)
         self._effects += self.member_conditions.due(self.registry.gangs, guard, now)
 
     def _sweep(self, now: float) -> None:
@@ -181,7 +190,7 @@ class Ledger(Cache):
         for key, plan in list(self.freeing.items()):
             record = self.registry.gangs.get(key)
             if record is None or record.plan is not plan:
-                with fault_isolation.guard(self, key, now):
+                with fault_isolation.Guard(self, key, now):
                     preemption.give_up(self, key, plan, now)
         if self.freeing_seen_at != self.nodes.room_version:
             self.freeing_seen_at = self.nodes.room_version
@@ -194,7 +203,9 @@ class Ledger(Cache):
         self._uncounted.add(record.key)
         record.pulse += 1
         self.looks += 1
+        before = record.state
         effects, wake = reconcile.reconcile(self, record, now)
+        self.seated_version += not SEATED.isdisjoint((before, record.state))
         self._effects += effects
         if record.key not in self.registry.gangs:
             return

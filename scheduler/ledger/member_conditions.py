@@ -71,7 +71,11 @@ class MemberConditions:
 
     def note(self, record: GangRecord, said: conditions.Words, now: float) -> None:
         """This gang was reconciled.  said: its `conditions.words`."""
-        key, why = record.key, _why(record, said)
+        key, members = record.key, record.members.values()
+        if said is None and all(m.aside is None and m.says is None for m in members):
+            self.forget(key)
+            return
+        why = _why(record, said)
         if why is None and not _lacking(record, None):
             self.forget(key)
             return

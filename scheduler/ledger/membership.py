@@ -36,6 +36,10 @@ def set_aside(cache: Cache, record: GangRecord) -> None:
     the pods of one controller.  It keeps its turn while one of its pods has not ended. A Job also keeps it while its
     pods are recreated.
     """
+    if len(record.members) == 1 and record.turn is None:
+        (alone,) = record.members.values()
+        if alone.aside is None:
+            return  # the only pod counts
     staying = [member for member in record.members.values() if member.stays]
     aside = _unread(staying)
     unended = [m for m in record.members.values() if not m.pod.phase.ended and m.pod.uid not in aside]
@@ -53,7 +57,7 @@ def set_aside(cache: Cache, record: GangRecord) -> None:
 
 def _unread(staying: Sequence[Member]) -> dict[Uid, Aside]:
     wrong = [m for m in staying if m.pod.membership is not None and m.pod.membership.refused]
-    if len(wrong) == len(staying):
+    if not wrong or len(wrong) == len(staying):
         return {}
     fatal = {m.pod.uid: next(own for own in m.pod.complaints if own.fatal) for m in wrong if not m.has_seat}
     return {
@@ -295,6 +299,7 @@ def resolve(cache: Cache, record: GangRecord, now: float) -> Spec | None:
                 for uid in former:
                     move(cache, uid, gang_of_one(record.key.namespace, uid))
                 quorum.forget_completions(record)  # their completions count for them only
-            record.spec = replace(spec, done=quorum.completed(record, spec, cache.owners))
+            done = quorum.completed(record, spec, cache.owners)
+            record.spec = replace(spec, done=done) if done else spec
         record.overlooked = gang_spec.overlooked(record)
     return record.spec if isinstance(record.spec, Spec) else None

@@ -128,7 +128,7 @@ def carry_on(cache: Cache, now: float) -> list[Effect]:
     effects: list[Effect] = []
     for move in cache.migrations.to_see_to(now):
         record = cache.registry.gangs.get(move.gang)
-        with fault_isolation.guard(cache, move.gang, now):
+        with fault_isolation.Guard(cache, move.gang, now):
             if record is not None and record.rests_until <= now:
                 effects += _go(cache, record, move, now)
             if now >= move.by:

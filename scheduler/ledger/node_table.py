@@ -4,28 +4,18 @@ A pod uses resources in exactly one place: on its node, or else on the node of i
 keyed by the pod's uid, so no order of events can count a pod twice.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
-from scheduler.model.admission import obstacles
-from scheduler.model.cluster import (
-    LabelColumn,
-    Level,
-    Mask,
-    Matrix,
-    Node,
-    Nomination,
-    Snapshot,
-    Topology,
-    label_columns,
-    survey,
-    taint_masks,
-)
-from scheduler.model.demand import Demand, HostPort, Taint
-from scheduler.model.resources import UNLIMITED, Amounts, ResourceAxis, Vector, is_unlimited, lacks
+from scheduler.ledger.node_columns import NodeColumns, RowMoves
+from scheduler.model.admission import label_keys, obstacles
+from scheduler.model.cluster import PRODUCTS, Level, Mask, Matrix, Node, Nomination, Snapshot
+from scheduler.model.demand import Demand, HostPort
+from scheduler.model.neighbors import NO_NEIGHBORS, Neighbors
+from scheduler.model.resources import Amounts, ResourceAxis, Vector, lacks
 from scheduler.model.workload import Uid
 
 VECTORS_KEPT: Final = 4096
@@ -34,19 +24,11 @@ VECTORS_KEPT: Final = 4096
 ANSWERS_KEPT: Final = 16_384
 """Answers of `admits` that are cached until a node changes: one for every seat in progress."""
 
+KEYS_KEPT: Final = 1024
+"""Label keys of nodes that pods ask about. Beyond that, every label counts as asked about."""
 
-@dataclass(frozen=True, slots=True)
-class _Columns:
-    """Attributes of the nodes that rarely change."""
-
-    axis: ResourceAxis
-    names: tuple[str, ...]
-    index: Mapping[str, int]
-    capacity: Matrix
-    topology: Topology
-    schedulable: Mask
-    labels: Mapping[str, LabelColumn]
-    taints: tuple[tuple[Taint, Mask], ...]
+FEW: Final = 256
+"""Changed nodes up to which columns are adapted. For more, it is cheaper to build them."""
 
 
 class NodeTable:
@@ -55,14 +37,27 @@ class NodeTable:
     def __init__(self, levels: tuple[Level, ...]) -> None:
         self._levels = levels
         self._nodes: dict[str, Node] = {}
-        self._places: dict[Uid, tuple[str, Demand]] = {}
+        self._node_of: dict[Uid, str] = {}
+        self._pods: dict[str, dict[Uid, Demand]] = {}
+        """By node, known or not: the pods that use resources on it."""
         self._ports: dict[str, dict[Uid, tuple[HostPort, ...]]] = {}
         self._vectors: dict[Amounts, Vector] = {}
         self._admits: dict[tuple[object, ...], bool] = {}
-        self._columns: _Columns | None = None
+        self._keys = {level.label for level in levels} | set(PRODUCTS)
+        """Labels of nodes that levels, flavors and pods ask about."""
+        self._columns: NodeColumns | None = None
+        self._stale: set[str] = set()
+        """Nodes that have changed since the columns were made."""
+        self._laid_out = 0
+        """The layout of `_columns`."""
+        self.moves: RowMoves | None = None
+        """How rows moved when the columns were last renewed. None: they did not, or columns did, too."""
         self._used: Matrix = np.zeros((0, 0))
+        """float64[n, r]: what is used, in the rows of `_columns`."""
+        self.layout = 0
+        """Changes with the rows and columns of snapshots: which nodes there are, and which resources."""
         self.version = 0
-        """Changes with everything except resource use."""
+        """Changes with everything except resource use and labels that nothing asks about."""
         self.generation = 0
         """Changes with everything."""
         self.room_version = 0
@@ -85,16 +80,34 @@ class NodeTable:
         if before == node:
             return False
         self._nodes[node.name] = node
-        if before is None or replace(before, held=node.held) != node:
-            self._changed()
+        if before is None or not self._is_unasked(before, node):
+            self.layout += before is None or before.resources != node.resources
+            self._changed(node.name)
+        elif before.labels != node.labels:
+            self._stale.add(node.name)
+            self.generation += 1
         self._hold(node.name, node.held)
         return True
+
+    def _is_unasked(self, before: Node, node: Node) -> bool:
+        """The node differs only in labels that nothing asks about, and in devices that no pod's demand counts."""
+        if replace(before, labels=node.labels, held=node.held) != node:
+            return False
+        differ = before.labels.items() ^ node.labels.items()
+        return not differ or (len(self._keys) < KEYS_KEPT and self._keys.isdisjoint(key for key, _ in differ))
+
+    def asked(self, demand: Demand, neighbors: Neighbors = NO_NEIGHBORS) -> None:
+        """A pod with this demand exists, so the labels that it names count from now on."""
+        names = demand.selector or demand.constraints or neighbors
+        if names and len(self._keys) < KEYS_KEPT:
+            self._keys.update(label_keys(demand), neighbors.topology_keys)
 
     def gone(self, name: str) -> bool:
         if self._nodes.pop(name, None) is None:
             return False
         self._hold(name, ())
-        self._changed()
+        self.layout += 1
+        self._changed(name)
         return True
 
     def _hold(self, node: str, held: Amounts) -> None:
@@ -107,14 +120,15 @@ class NodeTable:
 
     def put(self, uid: Uid, node: str, demand: Demand) -> None:
         """This pod uses resources on this node, and on no other."""
-        before = self._places.get(uid)
-        # A pin changes a pod's node requirements, not its resource needs.
-        room = (node, demand.requests, demand.ports)
-        if before is not None and (before[0], before[1].requests, before[1].ports) == room:
-            self._places[uid] = (node, demand)
-            return
+        if self._node_of.get(uid) == node:
+            before = self._pods[node][uid]
+            # A pin changes a pod's node requirements, not its resource needs.
+            if before.requests == demand.requests and before.ports == demand.ports:
+                self._pods[node][uid] = demand
+                return
         self.take(uid)
-        self._places[uid] = (node, demand)
+        self._node_of[uid] = node
+        self._pods.setdefault(node, {})[uid] = demand
         if demand.ports:
             self._ports.setdefault(node, {})[uid] = demand.ports
             self._ports_version += 1
@@ -122,10 +136,12 @@ class NodeTable:
 
     def take(self, uid: Uid) -> None:
         """This pod no longer uses resources."""
-        place = self._places.pop(uid, None)
-        if place is None:
+        node = self._node_of.pop(uid, None)
+        if node is None:
             return
-        node, demand = place
+        demand = self._pods[node].pop(uid)
+        if not self._pods[node]:
+            del self._pods[node]
         if demand.ports and uid in self._ports.get(node, {}):
             del self._ports[node][uid]
             self._ports_version += 1
@@ -135,16 +151,22 @@ class NodeTable:
         self.grew()
 
     def place(self, uid: Uid) -> str | None:
-        place = self._places.get(uid)
-        return place[0] if place else None
+        return self._node_of.get(uid)
 
     def places(self) -> Iterator[tuple[Uid, str, Demand]]:
-        for uid, (node, demand) in self._places.items():
-            yield uid, node, demand
+        for node, pods in self._pods.items():
+            for uid, demand in pods.items():
+                yield uid, node, demand
+
+    def on(self, node: str) -> Collection[Uid]:
+        """The pods that use resources on this node, whether or not it is known."""
+        return self._pods.get(node, {}).keys()
 
     def vector(self, demand: Demand) -> Vector:
         """float64[r]: the demand on the axis. Resources that no node has are left out."""
-        axis = self._now().axis
+        return self._vector(self._now().axis, demand)
+
+    def _vector(self, axis: ResourceAxis, demand: Demand) -> Vector:
         row = self._vectors.get(demand.requests)
         if row is None:
             row = axis.vector(tuple((name, value) for name, value in demand.requests if name in axis.index))
@@ -158,7 +180,7 @@ class NodeTable:
         used = np.zeros(len(self._now().axis.names))
         for uid in uids:
             if self.place(uid) == node:
-                used += self.vector(self._places[uid][1])
+                used += self.vector(self._pods[node][uid])
         return used
 
     def admits(self, node: str, demand: Demand) -> bool:
@@ -169,6 +191,7 @@ class NodeTable:
             return row is not None and known is True
         if len(self._admits) >= ANSWERS_KEPT:
             self._admits.clear()
+        self.asked(demand)
         closed = obstacles(columns, demand, slice(row, row + 1)).values()
         self._admits[key] = is_open = not any(bool(mask[0]) for mask in closed)
         return is_open
@@ -238,8 +261,8 @@ class NodeTable:
         """Free resources may have grown."""
         self.room_version += 1
 
-    def _changed(self) -> None:
-        self._columns = None
+    def _changed(self, name: str) -> None:
+        self._stale.add(name)
         self._admits.clear()
         self.version += 1
         self.generation += 1
@@ -247,24 +270,51 @@ class NodeTable:
 
     def _use(self, node: str, demand: Demand, sign: float) -> None:
         self.generation += 1
-        if self._columns is not None and (row := self._columns.index.get(node)) is not None:
-            self._used[row] += sign * self.vector(demand)
+        columns = self._columns
+        if columns is not None and (row := columns.index.get(node)) is not None:
+            self._used[row] += sign * self._vector(columns.axis, demand)
 
-    def _now(self) -> _Columns:
-        """The columns, rebuilt after a change of nodes."""
-        if self._columns is None:
-            nodes = [self._nodes[name] for name in sorted(self._nodes)]
-            axis = ResourceAxis().extended(name for node in nodes for name, _ in node.capacity)
-            self._columns = _columns(nodes, axis, self._levels)
+    def _now(self) -> NodeColumns:
+        """The columns, renewed after a change of nodes."""
+        before = self._columns
+        if before is not None and not self._stale:
+            return before
+        changed = [self._nodes[name] for name in self._stale if name in self._nodes]
+        few = before is not None and len(before.names) > 0 and len(self._stale) <= FEW
+        if before is not None and few and before.covers(changed, self._stale - self._nodes.keys()):
+            same = len(before.names) == len(self._nodes) and all(
+                node.name in before.index for node in changed
+            )
+            now = (before if same else before.among(sorted(self._nodes))).after(changed)
+        else:
+            now = NodeColumns.of([self._nodes[name] for name in sorted(self._nodes)], self._levels)
+        self._carry_over(before, now)
+        self._columns, self._laid_out = now, self.layout
+        self._stale.clear()
+        return now
+
+    def _carry_over(self, before: NodeColumns | None, now: NodeColumns) -> None:
+        """What is used, in the new rows. The pods of a node that had a row are not added up again."""
+        if before is not None and before.names == now.names and before.axis == now.axis:
+            return
+        self.moves = None
+        used = np.zeros(now.capacity.shape)
+        fresh: Iterable[int] = range(len(now.names))
+        if before is not None and before.axis == now.axis:
+            rows = np.array([before.index.get(name, -1) for name in now.names], dtype=np.int64)
+            used[rows >= 0] = self._used[rows[rows >= 0]]
+            fresh = np.flatnonzero(rows < 0).tolist()
+            moved = np.full(len(before.names), -1, dtype=np.int64)
+            moved[rows[rows >= 0]] = np.flatnonzero(rows >= 0)
+            self.moves = RowMoves(self._laid_out, self.layout, moved)
+        else:
             self._vectors.clear()
-            self._used = np.zeros((len(nodes), len(axis)))
-            for name, demand in self._places.values():
-                row = self._columns.index.get(name)
-                if row is not None:
-                    self._used[row] += self.vector(demand)
-        return self._columns
+        for row in fresh:
+            for demand in self._pods.get(now.names[row], {}).values():
+                used[row] += self._vector(now.axis, demand)
+        self._used = used
 
-    def _port_masks(self, columns: _Columns) -> tuple[tuple[HostPort, Mask], ...]:
+    def _port_masks(self, columns: NodeColumns) -> tuple[tuple[HostPort, Mask], ...]:
         """Host ports in use, with their nodes. Rebuilt only when a pod with host ports came or left."""
         made_for = (self.version, self._ports_version)
         if self._port_picture[0] != made_for:
@@ -278,25 +328,3 @@ class NodeTable:
             order = sorted(masks.items(), key=lambda item: (item[0].protocol, item[0].port, item[0].address))
             self._port_picture = (made_for, tuple(order))
         return self._port_picture[1]
-
-
-def _columns(nodes: Sequence[Node], axis: ResourceAxis, levels: tuple[Level, ...]) -> _Columns:
-    names = tuple(node.name for node in nodes)
-    capacity = np.zeros((len(nodes), len(axis)))
-    capacity[:, [is_unlimited(name) for name in axis.names]] = UNLIMITED
-    for row, node in enumerate(nodes):
-        for resource, value in node.capacity:
-            capacity[row, axis.index[resource]] = value
-    schedulable = np.fromiter((node.schedulable for node in nodes), dtype=np.bool_, count=len(nodes))
-    for array in (capacity, schedulable):
-        array.flags.writeable = False
-    return _Columns(
-        axis=axis,
-        names=names,
-        index={name: row for row, name in enumerate(names)},
-        capacity=capacity,
-        topology=survey(levels, [node.labels for node in nodes]),
-        schedulable=schedulable,
-        labels=label_columns(nodes),
-        taints=taint_masks(nodes),
-    )

@@ -33,6 +33,9 @@ QUORUM_BOUND: Final = frozenset({State.BOUND, State.RUNNING})
 UNDER_WAY: Final = frozenset({State.WAITING, State.FREEING, State.HELD})
 """The whole quorum exists, and is not bound yet."""
 
+SEATED: Final = QUORUM_BOUND | {State.HELD}
+"""States of gangs whose end can be estimated. A gang with missing members may wait for them without limit."""
+
 
 @dataclass(frozen=True, slots=True)
 class Facts:
@@ -70,4 +73,7 @@ TABLE: Final[tuple[tuple[State, Callable[[Facts], bool]], ...]] = (
 
 def state(facts: Facts) -> State:
     """The first state of the table with a true condition."""
-    return next(name for name, holds in TABLE if holds(facts))
+    for name, holds in TABLE:
+        if holds(facts):
+            return name
+    raise AssertionError("the last row of the table always holds")

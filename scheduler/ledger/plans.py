@@ -223,8 +223,8 @@ def tidy(record: GangRecord, now: float) -> list[Effect]:
 
 
 def untidy(record: GangRecord) -> list[Member]:
-    gated = (m for m in record.members.values() if m.pod.gated and m.live)
-    return [m for m in gated if m.hold is None and (m.pod.nominated or m.pod.plan)]
+    gated = [m for m in record.members.values() if m.pod.gated and m.live]
+    return [m for m in gated if m.hold is None and (m.pod.nominated or m.pod.plan)] if gated else gated
 
 
 def _send(plan: Plan, effects: Iterable[Effect], now: float, policy: Policy) -> list[Effect]:

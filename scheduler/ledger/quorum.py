@@ -3,7 +3,6 @@
 Completions of a gang's Jobs count too, even if the succeeded pods are deleted.
 """
 
-from collections import Counter
 from collections.abc import Container, Iterable, Mapping
 from typing import NamedTuple, Self
 
@@ -77,6 +76,8 @@ def pods_of_earlier_controllers(record: GangRecord, spec: Spec) -> list[Uid]:
     revision's pods are the gang, once nothing of the earlier one runs.  Pods that ended under an earlier controller
     count for it only.
     """
+    if len(record.members) == 1:
+        return []  # two runs have two pods
     newest: dict[str, float] = {}
     for member in record.live():
         owner = owner_of(member)
@@ -295,21 +296,24 @@ def completed(record: GangRecord, spec: Spec, owners: Mapping[str, OwnerTraits])
 
     A succeeded pod may be deleted while its gang runs: its node is removed, or it is cleaned up.  Its Job remembers it.
     """
-    seen: Counter[str] = Counter()
+    seen: dict[str, int] = {}
+    jobs = {owner: role for owner, role in record.jobs.items() if owner in owners}
     for member in record.members.values():
-        if (owner := owner_of(member)) and member.aside is None and not is_surplus(member):
-            record.jobs[owner] = role_of(member, spec)
-            seen[owner] += member.pod.phase is Phase.SUCCEEDED
-    record.jobs = {owner: role for owner, role in record.jobs.items() if owner in owners}
-    living = {owner_of(member) for member in record.live()} - {""}
+        owner = owner_of(member)
+        if owner in owners and member.aside is None and not is_surplus(member):
+            jobs[owner] = role_of(member, spec)
+            seen[owner] = seen.get(owner, 0) + (member.pod.phase is Phase.SUCCEEDED)
+    living = {owner_of(member) for member in record.live()} - {""} if jobs else set()
     if living and not spec.of_several:  # another run's completions count for that run only
-        record.jobs = {owner: role for owner, role in record.jobs.items() if owner in living}
-    there = {role_of(member, spec) for member in record.members.values()}
-    record.finished = {role: n for role, n in record.finished.items() if role not in there}
-    found: Counter[str] = Counter(record.finished)
-    for owner, role in record.jobs.items():
-        found[role] += max(0, owners[owner].succeeded - seen[owner])
-    return dict(+found)
+        jobs = {owner: role for owner, role in jobs.items() if owner in living}
+    record.jobs = jobs
+    if record.finished:
+        there = {role_of(member, spec) for member in record.members.values()}
+        record.finished = {role: n for role, n in record.finished.items() if role not in there}
+    found = dict(record.finished)
+    for owner, role in jobs.items():
+        found[role] = found.get(role, 0) + max(0, owners[owner].succeeded - seen.get(owner, 0))
+    return {role: count for role, count in found.items() if count > 0}
 
 
 def adopt_completions(record: GangRecord, spec: Spec) -> None:

@@ -173,7 +173,7 @@ def _wake(cache: Cache, record: GangRecord, now: float) -> float:
         times.append(record.bind_limit.by)
     if record.bind_limit.roomless_since is not None:
         times.append(record.bind_limit.roomless_since + cache.policy.pin_grace)
-    return min((time for time in times if time > now), default=NEVER)
+    return min([time for time in times if time > now], default=NEVER)
 
 
 def as_waiting(cache: Cache, record: GangRecord, wanted: Gang) -> Waiting:

@@ -20,40 +20,51 @@ def adopt(cache: Cache, now: float) -> list[Effect]:
     records = sorted(
         cache.registry.gangs.values(), key=lambda record: (-record.priority, record.arrived, record.key)
     )
+    on_their_way = [record for record in records if any(map(_has_seat_note, record.members.values()))]
     for believed in (_is_pinned, _is_nominated):
-        for record in records:
-            with fault_isolation.guard(cache, record.key, now):
+        for record in on_their_way:
+            with fault_isolation.Guard(cache, record.key, now):
                 for member in sorted(record.live(), key=arrival):
                     if believed(member.pod):
                         _adopt_seat(cache, record, member, now)
     effects: list[Effect] = []
-    for record in records:
-        with fault_isolation.guard(cache, record.key, now):
+    planned = (record for record in records if any(m.pod.plan is not None for m in record.members.values()))
+    for record in planned:
+        with fault_isolation.Guard(cache, record.key, now):
             effects += _adopt_plan(cache, record, now)
     for record in records:
-        with fault_isolation.guard(cache, record.key, now):
-            runtime_limit.adopt(cache, record)
-            _adopt_rest(cache, record, now)
+        with fault_isolation.Guard(cache, record.key, now):
+            if any(m.pod.node is None for m in record.members.values()):
+                runtime_limit.adopt(cache, record)
+                _adopt_rest(cache, record, now)
             _adopt_history(cache, record, now)
     return effects
 
 
+def _has_seat_note(member: Member) -> bool:
+    """It is not bound, and has Gangwright's seat annotation."""
+    return member.pod.node is None and member.pod.seat is not None
+
+
 def _adopt_history(cache: Cache, record: GangRecord, now: float) -> None:
     """Restore what was reported, and whether the gang was complete once."""
-    record.told_waiting = record.told_waiting or any(m.pod.told is not None for m in record.live())
-    on_its_way = record.plan is not None or any(m.hold is not None for m in record.live())
-    some_bound = any(m.bound for m in record.live())
-    record.was_bound = not on_its_way and some_bound and not _never_whole(cache, record)
-    spec = gang_spec.spec(record, cache.groups, cache.policy)
-    if record.was_bound and isinstance(spec, Spec):
+    live = record.live()
+    record.told_waiting = record.told_waiting or any(m.pod.told is not None for m in live)
+    on_its_way = record.plan is not None or any(m.hold is not None for m in live)
+    said = gang_spec.spec(record, cache.groups, cache.policy)
+    spec = said if isinstance(said, Spec) else None
+    some_bound = any(m.bound for m in live)
+    record.was_bound = not on_its_way and some_bound and not (spec and _never_whole(record, spec))
+    if spec is None:
+        return
+    if record.was_bound:
         quorum.adopt_completions(record, spec)
-    _look_back(cache, record, now)
+    _look_back(record, spec, now)
 
 
-def _look_back(cache: Cache, record: GangRecord, now: float) -> None:
+def _look_back(record: GangRecord, spec: Spec, now: float) -> None:
     """Restore unseen events: since when its quorum waits, and which members failed beside running ones."""
-    spec = gang_spec.spec(record, cache.groups, cache.policy)
-    if not isinstance(spec, Spec):
+    if record.was_bound and all(m.pod.phase is not Phase.FAILED for m in record.members.values()):
         return
     facts = quorum.facts(record, spec)
     if record.was_bound and facts.bound < facts.quorum:
@@ -76,15 +87,12 @@ def _note_failed(record: GangRecord) -> None:
             member.worked = True
 
 
-def _never_whole(cache: Cache, record: GangRecord) -> bool:
+def _never_whole(record: GangRecord, spec: Spec) -> bool:
     """The objects prove that the quorum was never bound at one time: the gang is partially bound, not short of a
     member.
 
     Without proof it may have run complete, and running pods are not evicted on a guess.
     """
-    spec = gang_spec.spec(record, cache.groups, cache.policy)
-    if not isinstance(spec, Spec):
-        return False
     notes = [m.pod.plan for m in record.members.values() if m.pod.plan is not None]
     return any(_unfinished(record, spec, note) for note in notes) or _of_one_time(record, spec)
 

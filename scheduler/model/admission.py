@@ -162,6 +162,12 @@ def obstacles(nodes: Nodes, demand: Demand, rows: slice = ALL) -> dict[str, Mask
     return {kind: reduce(np.logical_or, masks) for kind, masks in found.items() if masks}
 
 
+def label_keys(demand: Demand) -> set[str]:
+    """The labels of nodes that the demand names."""
+    terms = (term for any_of in demand.constraints for term in any_of)
+    return {key for key, _ in demand.selector} | {own.key for term in terms for own in term.labels}
+
+
 def admitted(nodes: Nodes, demand: Demand) -> Mask:
     """bool[n]: the nodes that no obstacle excludes."""
     nothing = np.zeros(len(nodes.names), dtype=bool)

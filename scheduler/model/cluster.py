@@ -5,6 +5,7 @@ from the coarsest level down (`area/rack/host`), so racks of one name in two are
 A node without a level's label is in no domain of that level.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -80,12 +81,8 @@ def survey(levels: tuple[Level, ...], labels: Sequence[Mapping[str, str]]) -> To
     """The topology of nodes with these labels, one mapping per node, in the order of the node axis."""
     coords = np.full((len(labels), len(levels)), NOWHERE, dtype=np.int32)
     domains: list[tuple[str, ...]] = []
-    for column, level in enumerate(levels):
-        upwards = tuple(reversed(levels[column:]))
-        paths = [
-            "/".join(own.get(up.label, "") for up in upwards) if level.label in own else None
-            for own in labels
-        ]
+    for column in range(len(levels)):
+        paths = [_path(levels[column:], own) for own in labels]
         names = sorted({path for path in paths if path is not None})
         number = {name: position for position, name in enumerate(names)}
         coords[:, column] = [NOWHERE if path is None else number[path] for path in paths]
@@ -93,6 +90,52 @@ def survey(levels: tuple[Level, ...], labels: Sequence[Mapping[str, str]]) -> To
     coords.flags.writeable = False
     return Topology(levels, coords, tuple(domains))
 
+
+def _path(levels: tuple[Level, ...], labels: Mapping[str, str]) -> str | None:
+    """The path of the domain of the first of these levels. None: the node is in none."""
+    if levels[0].label not in labels:
+        return None
+    return "/".join(labels.get(up.label, "") for up in reversed(levels))
+
+
+def resurvey(topology: Topology, changed: Mapping[int, Mapping[str, str]]) -> Topology:
+    """The topology after the nodes of these rows got these labels: what `survey` finds, without the other nodes."""
+    coords = topology.coords.copy()
+    domains = [
+        _moved(
+            coords[:, column],
+            names,
+            {row: _path(topology.levels[column:], own) for row, own in changed.items()},
+        )
+        for column, names in enumerate(topology.domains)
+    ]
+    coords.flags.writeable = False
+    return Topology(topology.levels, coords, tuple(domains))
+
+
+def _moved(
+    codes: NDArray[np.int32], names: tuple[str, ...], changed: Mapping[int, str | None]
+) -> tuple[str, ...]:
+    """The paths of the domains after these rows moved. codes: int32[n], the number of each row's path, is adapted."""
+    paths = list(names)
+    for row, path in changed.items():
+        before = int(codes[row])
+        codes[row] = NOWHERE
+        if before != NOWHERE and paths[before] != path and not (codes == before).any():
+            del paths[before]
+            codes[codes > before] -= 1
+        if path is not None:
+            place = bisect_left(paths, path)
+            if place == len(paths) or paths[place] != path:
+                paths.insert(place, path)
+                codes[codes >= place] += 1
+            codes[row] = place
+    return tuple(paths)
+
+
+PRODUCTS: Final = ("nvidia.com/gpu.product", "amd.com/gpu.product-name", "cloud.google.com/gke-accelerator")
+"""Labels with the product of a node's devices, as NVIDIA's GPU feature discovery, AMD's node labeller and Google
+Kubernetes Engine write them."""
 
 Mask: TypeAlias = NDArray[np.bool_]
 """bool[n]: one value per node."""
@@ -115,6 +158,11 @@ class Node:
     held: Amounts = ()
     """Devices in use that no pod's demand counts."""
 
+    @property
+    def resources(self) -> tuple[str, ...]:
+        """What it has amounts of."""
+        return tuple(name for name, _ in self.capacity)
+
 
 @dataclass(frozen=True, slots=True)
 class LabelColumn:
@@ -125,7 +173,7 @@ class LabelColumn:
 
 
 def label_columns(nodes: Sequence[Node]) -> dict[str, LabelColumn]:
-    """By key, for every key that any of these nodes has."""
+    """By key, for every key that any of these nodes has. Values are numbered in the order of the nodes."""
     codes: dict[str, NDArray[np.int32]] = {}
     values: dict[str, dict[str, int]] = {}
     for row, node in enumerate(nodes):
@@ -137,6 +185,32 @@ def label_columns(nodes: Sequence[Node]) -> dict[str, LabelColumn]:
     for column in codes.values():
         column.flags.writeable = False
     return {key: LabelColumn(codes[key], values[key]) for key in sorted(codes)}
+
+
+def renumbered(codes: NDArray[np.int32], values: Mapping[str, int]) -> LabelColumn:
+    """The column of one label, numbered as by `label_columns`.
+
+    codes: int32[n], -1 or the number of the value.  values: numbered from 0, in this order.
+    """
+    first = np.full(len(values) + 1, len(codes))
+    first[codes[::-1]] = np.arange(len(codes))[::-1]  # of equal codes the first node is written last
+    order = np.argsort(first[:-1], kind="stable")
+    order = order[first[order] < len(codes)]
+    if not np.array_equal(order, np.arange(len(values))):
+        number = np.full(len(values) + 1, -1, dtype=np.int32)  # the last entry is for a missing label, -1
+        number[order] = np.arange(len(order))
+        codes, names = number[codes], list(values)
+        values = {names[before]: now for now, before in enumerate(order.tolist())}
+    codes.flags.writeable = False
+    return LabelColumn(codes, values)
+
+
+def relabeled(column: LabelColumn, changed: Mapping[int, str | None]) -> LabelColumn:
+    """The column after the nodes of these rows got these values; None: they lost the label."""
+    codes, values = column.codes.copy(), dict(column.values)
+    for row, value in changed.items():
+        codes[row] = -1 if value is None else values.setdefault(value, len(values))
+    return renumbered(codes, values)
 
 
 def taint_masks(nodes: Sequence[Node]) -> tuple[tuple[Taint, Mask], ...]:
@@ -189,7 +263,8 @@ class Snapshot:
     labels: by key, for every key that any node has.
     taints: every distinct taint, with the nodes that have it.
     ports: every host port in use, with the nodes that use it.
-    nodes_version: changes with anything except `free`, `ports`, `nominations` and `devices`, so masks may be cached by it.
+    nodes_version: changes with anything except `free`, `ports`, `nominations`, `devices` and labels that nothing asks
+    about, so answers may be cached by it.
     neighbors: the columns of `free` and `capacity` that count pods. None: no column does.
     devices: single devices that pods share, which seats respect besides `free`. Preemption and reservations do not.
     """

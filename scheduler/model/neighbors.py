@@ -159,6 +159,13 @@ class Neighbors:
         yield from (preferred.term.pods for preferred in self.preferred)
 
     @property
+    def topology_keys(self) -> Iterable[str]:
+        """Every label of nodes by which these rules group them."""
+        yield from (own.topology_key for own in (*self.affinity, *self.anti_affinity, *self.beside))
+        yield from (constraint.topology_key for constraint in self.spread)
+        yield from (preferred.term.topology_key for preferred in self.preferred)
+
+    @property
     def pinnable(self) -> bool:
         """A pod that is pinned to one node passes kube-scheduler's test wherever these rules hold.
 

@@ -6,11 +6,12 @@ Never here: why a node is closed to a demand (admission), or the choice between 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from functools import reduce
+from typing import Self
 
 import numpy as np
 
-from scheduler.model.admission import CORDON, obstacles
-from scheduler.model.cluster import Mask, Matrix, Snapshot
+from scheduler.model.admission import CORDON, label_keys, obstacles
+from scheduler.model.cluster import LabelColumn, Mask, Matrix, Snapshot
 from scheduler.model.decision import Wait
 from scheduler.model.demand import Demand, HostPort
 from scheduler.placement.distribution import Codes
@@ -59,9 +60,32 @@ def free_for(snapshot: Snapshot, priority: float) -> Matrix:
     return free
 
 
-class FeasibilityCache:
-    """Caches what depends on the nodes alone, for one nodes_version. It changes no answer and only saves work.
+@dataclass(frozen=True, slots=True, eq=False)
+class _Basis:
+    """The columns that masks were made of. They are compared by identity: columns never change."""
 
+    nodes: tuple[object, ...]
+    labels: tuple[tuple[str, LabelColumn | None], ...]
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, demand: Demand) -> Self:
+        """The columns that `where` reads for this demand."""
+        labels = tuple((key, snapshot.labels.get(key)) for key in label_keys(demand))
+        return cls((snapshot.names, snapshot.schedulable, snapshot.taints), labels)
+
+    def is_same(self, snapshot: Snapshot) -> bool:
+        """This snapshot has the same ones."""
+        names, schedulable, taints = self.nodes
+        if snapshot.names is not names or snapshot.schedulable is not schedulable:
+            return False
+        known = snapshot.labels
+        return snapshot.taints is taints and all(known.get(key) is column for key, column in self.labels)
+
+
+class FeasibilityCache:
+    """Caches what depends on the nodes alone. It changes no answer and only saves work.
+
+    Masks are valid while the columns that they were made of are the same objects, whatever else changes about nodes.
     One instance serves the snapshots of one ledger, because versions of different ledgers mean different clusters.
     """
 
@@ -69,16 +93,18 @@ class FeasibilityCache:
         """`limit`: entries of each kind. Most clusters see fewer than 256 distinct demands between two node changes."""
         self._limit = limit
         self._version: int | None = None
-        self._kept: dict[tuple[object, ...], Where] = {}
+        self._kept: dict[tuple[object, ...], tuple[Where, _Basis]] = {}
         self._vain: dict[Hashable, Wait | None] = {}
         self._flavors: Codes | None = None
 
     def of(self, snapshot: Snapshot, demand: Demand) -> Where:
         """Like `where`, but cached."""
         self._renew(snapshot)
-        found = self._kept.get(demand.where)
-        if found is None:
-            found = self._kept[demand.where] = where(snapshot, demand)
+        kept = self._kept.get(demand.where)
+        if kept is not None and kept[1].is_same(snapshot):
+            return kept[0]
+        found = where(snapshot, demand)
+        self._kept[demand.where] = found, _Basis.of(snapshot, demand)
         return found
 
     def flavors(self, snapshot: Snapshot) -> Codes:
@@ -96,7 +122,7 @@ class FeasibilityCache:
         return self._vain[shape]
 
     def _renew(self, snapshot: Snapshot) -> None:
-        full = max(len(self._kept), len(self._vain)) >= self._limit
-        if full or snapshot.nodes_version != self._version:
-            self._version, self._kept, self._vain = snapshot.nodes_version, {}, {}
-            self._flavors = None
+        if max(len(self._kept), len(self._vain)) >= self._limit:
+            self._kept, self._vain = {}, {}
+        if snapshot.nodes_version != self._version:
+            self._version, self._vain, self._flavors = snapshot.nodes_version, {}, None

@@ -4,17 +4,11 @@ Lives here: the numbers of flavors, and how much of each is free. Never here: th
 Memory does not count, because the allocatable memory of equal machines differs by some MiB.
 """
 
-from typing import Final
-
 import numpy as np
 
-from scheduler.model.cluster import Matrix, Snapshot
+from scheduler.model.cluster import PRODUCTS, Matrix, Snapshot
 from scheduler.model.resources import Vector
 from scheduler.placement.distribution import Codes
-
-PRODUCTS: Final = ("nvidia.com/gpu.product", "amd.com/gpu.product-name", "cloud.google.com/gke-accelerator")
-"""Labels with the product of a node's devices, as NVIDIA's GPU feature discovery, AMD's node labeller and Google
-Kubernetes Engine write them."""
 
 
 def flavors(snapshot: Snapshot) -> Codes:

@@ -20,7 +20,7 @@ from scheduler.kube.lease_record import LeaseName
 from scheduler.kube.watch import Freshness, Reflector
 from scheduler.kube.watch_probe import UNGUARDED, Pace
 from scheduler.model.effects import Evict
-from scheduler.model.events import EffectDone, EffectFailed
+from scheduler.model.events import EffectDone, EffectFailed, Event
 from scheduler.objects.watched_resources import RESOURCES
 from scheduler.service import aggregated_api, operator_actions
 from scheduler.service.forecast_loop import keep_foreseeing
@@ -166,7 +166,7 @@ def _parts(settings: Settings, client: Client, metrics: Metrics) -> _Parts:
     )
     intake = Informers(
         settings.policy.levels,
-        service.observe,
+        lambda events: _listed(service, events),
         lambda: _whole(service),
         lambda kind: metrics.unreadable_objects_total.labels(kind).inc(),
     )
@@ -188,8 +188,16 @@ def guarded(intake: Informers, name: str) -> Pace:
     return Pace() if name in intake.decisive else UNGUARDED
 
 
+def _listed(service: Service, events: Sequence[Event]) -> None:
+    """Take in events. While lists are read, what was read is not searched for garbage with each page again."""
+    service.observe(events)
+    if not service.engine.ledger.synced:
+        gc.freeze()
+
+
 def _whole(service: Service) -> None:
     """Every list has been read. Most objects live as long as the process; collecting them would delay a call."""
+    gc.unfreeze()
     gc.collect()
     gc.freeze()
     service.synced()

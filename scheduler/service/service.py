@@ -38,6 +38,10 @@ SHARE: Final = 0.25
 each of its members causes events. They are taken in one by one and reviewed together. Events after a quiet moment are
 never delayed."""
 
+REVIEWED: Final = 256
+"""Members of the gangs that one turn of the event loop reviews at most, about five milliseconds. After a takeover every
+gang is reviewed, and nothing is planned before all of them were."""
+
 PAUSE: Final = 0.01
 """Minimum seconds between two such reviews. While a gang is ungated, its members' events come every millisecond."""
 
@@ -83,6 +87,10 @@ class Service:
         self._woken = asyncio.Event()
         self._settling: asyncio.TimerHandle | None = None
         self._settle_at = float("-inf")
+        self._reviews = False
+        """A review stopped before its end, and goes on in another turn of the event loop."""
+        self._took = 0.0
+        """Seconds of that review so far."""
         self._expected: dict[Uid, list[asyncio.Event]] = {}
 
     # ── facts ───────────────────────────────────────────────────────────────────────────────────────────
@@ -111,9 +119,15 @@ class Service:
             return
         loop = asyncio.get_running_loop()
         began = loop.time()
-        self.submit(self.engine.ledger.settle(self.clock()))
+        self.submit(self.engine.ledger.settle(self.clock(), REVIEWED))
         ended = loop.time()
-        self._settle_at = ended + max(PAUSE, (ended - began) * (1 / SHARE - 1))
+        self._took += ended - began
+        self._reviews = self.engine.ledger.unsettled
+        if self._reviews:
+            self._settling = loop.call_at(ended, self._settle)
+            return
+        self._settle_at = ended + max(PAUSE, self._took * (1 / SHARE - 1))
+        self._took = 0.0
         self._woken.set()
 
     def synced(self) -> None:
@@ -145,7 +159,9 @@ class Service:
         while self._follow_lease():
             self.last_turn = self.clock()
             self._woken.clear()
-            if self.engine.ledger.ready:
+            if self._reviews and self._settling is None:
+                self._settle()  # this replica could not act meanwhile
+            if self.engine.ledger.ready and not self._reviews:
                 await self._plan()
             await self._rest()
 

@@ -5,9 +5,9 @@ from contextlib import nullcontext
 
 import pytest
 
-from bench.micro import asking, canned, filtering, plan, sizing, world
+from bench.micro import asking, canned, filtering, loading, plan, relabeling, sizing, world
 from bench.micro.children import child
-from scheduler.model.decision import Place
+from scheduler.model.decision import Place, Reason
 from scheduler.model.workload import Strategy
 from scheduler.placement import planner
 
@@ -87,6 +87,23 @@ def test_sizes_are_decided_of_jobs_that_grow():
     assert sizing.decision(4, 12, tries=1) > 0
     with pytest.raises(RuntimeError, match="grow"):
         sizing.decision(80, 2, tries=1)
+
+
+def test_all_gangs_wait_while_nodes_are_relabeled():
+    """What is measured is a pass over gangs that all wait for room, each with a shape of its own, not one without any."""
+    engine, table = relabeling.crowd(40, 8)
+    assert min(relabeling.once(engine, table, 0)) > 0
+    waiting = engine.ledger.pending.queue()
+
+    assert len(waiting) == 8
+    assert {record.verdict.decision.reason for record in waiting} == {Reason.INSUFFICIENT_RESOURCES}
+    assert len({record.verdict.shape for record in waiting}) == 8
+
+
+def test_every_pod_is_known_when_it_is_loaded():
+    """What is measured is a whole load; it raises when a gang is missing."""
+    assert loading.single(100, tries=1) > 0
+    assert loading.gangs(100, tries=1) > 0
 
 
 @pytest.mark.extended

@@ -10,7 +10,7 @@ from scheduler.ledger.gang import GangRecord
 from scheduler.model import events as ev
 from scheduler.model.decision import Reason, Refuse
 from scheduler.model.effects import Announce
-from scheduler.model.workload import SeatNote
+from scheduler.model.workload import PlanNote, SeatNote
 from tests.engine.support.api import pin
 from tests.engine.support.cast import a_gang_of_pods, an_owner
 from tests.ledger.support.desk import Desk
@@ -173,9 +173,12 @@ def test_a_restart_finds_the_others_whatever_it_fails_on(monkeypatch, faults, na
     owner = an_owner("ReplicaSet", "set")
     desk = Desk(acting=False)
     for gang, node in ((POISON, "n1"), ("well", "n2")):
-        members = a_gang_of_pods(gang, 2, owner=owner, gpu=1)
+        members, note = a_gang_of_pods(gang, 2, owner=owner, gpu=1), PlanNote("plan", {})
         desk.see(
-            *(pin(replace(p, gated=False, seat=SeatNote(node, "plan", pin=True)), node) for p in members)
+            *(
+                pin(replace(p, gated=False, seat=SeatNote(node, "plan", pin=True), plan=note), node)
+                for p in members
+            )
         )
 
     desk.tell(ev.Synced(), ev.TookOver())

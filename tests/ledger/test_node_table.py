@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.ledger.node_table import VECTORS_KEPT, NodeTable
-from scheduler.model.cluster import DEFAULT_LEVELS
+from scheduler.ledger.node_table import KEYS_KEPT, VECTORS_KEPT, NodeTable
+from scheduler.model.cluster import DEFAULT_LEVELS, PRODUCTS, Node
 from scheduler.model.workload import Uid
 from tests.ledger.support.desk import QUICK, overdrawn
-from tests.support.builders import GPU, a_demand, a_node, a_taint
+from tests.ledger.support.invariants import of_nodes
+from tests.support.builders import AREA, GPU, HOST, RACK, a_demand, a_node, a_taint
 
 NODES = [a_node(f"n{number}", gpu=4, cpu=8, rack=f"r{number % 2}") for number in range(3)]
 
@@ -42,15 +43,32 @@ def test_a_pod_uses_room_in_one_place() -> None:
     assert free_of(table, "n1") == 4
 
 
+KEYS = (HOST, RACK, AREA, "example.com/note")
+
+
+def changed(node: Node, what: str, two: int, three: int) -> Node:
+    """The node with another label or without one, cordoned or not, tainted or not."""
+    if what == "cordon":
+        return replace(node, schedulable=not node.schedulable)
+    if what == "taint":
+        return replace(node, taints=() if node.taints else (a_taint(f"t{two}"),))
+    labels = {key: value for key, value in node.labels.items() if key != KEYS[two]}
+    return replace(node, labels=labels if three == 0 else {**labels, KEYS[two]: f"v{three}"})
+
+
 moves = st.lists(
     st.one_of(
         st.tuples(st.just("put"), st.integers(0, 4), st.integers(0, 3), st.integers(0, 3)),
         st.tuples(st.just("take"), st.integers(0, 4), st.just(0), st.just(0)),
         st.tuples(st.just("node"), st.integers(0, 3), st.integers(0, 4), st.just(0)),
         st.tuples(st.just("gone"), st.integers(0, 3), st.just(0), st.just(0)),
+        st.tuples(st.just("label"), st.integers(0, 3), st.integers(0, 3), st.integers(0, 3)),
+        st.tuples(st.just("cordon"), st.integers(0, 3), st.just(0), st.just(0)),
+        st.tuples(st.just("taint"), st.integers(0, 3), st.integers(0, 1), st.just(0)),
+        st.tuples(st.just("ask"), st.integers(0, 3), st.integers(0, 3), st.integers(0, 3)),
         st.tuples(st.just("look"), st.just(0), st.just(0), st.just(0)),
     ),
-    max_size=30,
+    max_size=40,
 )
 
 
@@ -72,8 +90,15 @@ def test_columns_kept_step_by_step_equal_columns_added_up(steps) -> None:
         elif what == "gone":
             nodes.pop(f"n{one}", None)
             table.gone(f"n{one}")
+        elif what in {"label", "cordon", "taint"} and (node := nodes.get(f"n{one}")) is not None:
+            nodes[node.name] = changed(node, what, two, three)
+            table.seen(nodes[node.name])
+        elif what == "ask":
+            table.admits(f"n{one}", a_demand(selector={KEYS[two]: f"v{three}"}))
         else:
             table.snapshot([])
+            assert list(of_nodes(table)) == []
+    assert list(of_nodes(table)) == []
     picture = table.snapshot([])
     assert picture.names == tuple(sorted(nodes))
     for name, node in nodes.items():
@@ -207,3 +232,65 @@ def test_devices_in_use_that_no_pod_counts() -> None:
     table.gone("n1")
     table.seen(NODES[1])
     assert free_of(table, "n1") == 4
+
+
+def test_a_label_that_nothing_asks_about_changes_no_answer() -> None:
+    """It is in the next snapshot, and neither answers nor rows are computed again. Levels, products of devices, and what
+    a pod selects by do count.
+    """
+    table = a_table()
+    before = table.snapshot([])
+    counters = table.version, table.room_version, table.layout
+
+    table.seen(replace(NODES[0], labels={**NODES[0].labels, "example.com/note": "x"}))
+    after = table.snapshot([])
+
+    assert (table.version, table.room_version, table.layout) == counters
+    assert after.generation > before.generation
+    assert after.labels["example.com/note"].codes.tolist() == [0, -1, -1]
+    assert after.topology is before.topology
+    assert after.labels[RACK] is before.labels[RACK]
+    for key in (RACK, PRODUCTS[0]):
+        version = table.version
+        table.seen(replace(table._nodes["n0"], labels={**table._nodes["n0"].labels, key: "y"}))
+        assert table.version > version
+    table.asked(a_demand(selector={"example.com/note": "y"}))
+    version = table.version
+    table.seen(replace(table._nodes["n0"], labels={**table._nodes["n0"].labels, "example.com/note": "y"}))
+    assert (table.version, table.layout) == (version + 1, counters[2])
+
+
+def test_too_many_labels_are_asked_about() -> None:
+    """Then each one counts, and no more of them are kept."""
+    table = a_table()
+    for number in range(2 * KEYS_KEPT):
+        table.asked(a_demand(selector={f"example.com/{number}": "x"}))
+    version = table.version
+
+    table.seen(replace(NODES[0], labels={"example.com/other": "x"}))
+
+    assert len(table._keys) <= KEYS_KEPT
+    assert table.version > version
+
+
+def test_rows_move_with_nodes_only() -> None:
+    """A node that comes or goes moves rows, and a resource that comes or goes moves columns. Nothing else does."""
+    table = a_table()
+    table.put(Uid("a"), "n1", a_demand(gpu=1))
+    layout = table.layout
+    table.seen(replace(NODES[0], schedulable=False, taints=(a_taint("x"),)))
+    table.seen(a_node("n1", gpu=3, cpu=9, rack="r0"))
+    assert table.layout == layout
+    assert free_of(table, "n1") == 2
+    for change in (
+        lambda: table.seen(a_node("m")),
+        lambda: table.gone("n2"),
+        lambda: table.seen(a_node("m", more={"example.com/thing": 1})),
+        lambda: table.seen(a_node("n2", gpu=4, more={"example.com/thing": 1})),
+        lambda: table.gone("n2"),
+        lambda: table.gone("m"),
+    ):
+        change()
+        assert table.layout > layout
+        layout = table.layout
+        assert list(of_nodes(table)) == []

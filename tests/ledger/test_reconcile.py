@@ -3,7 +3,8 @@
 import pytest
 
 from scheduler.ledger import quorum, reconcile
-from tests.engine.support.cast import a_gang_of_pods, with_membership
+from scheduler.model import events as ev
+from tests.engine.support.cast import a_gang_of_pods, an_owner, with_membership
 from tests.ledger.support.desk import Desk
 
 
@@ -51,3 +52,20 @@ def test_surplus_alone_at_its_place_gives_way() -> None:
     assert desk.record("train").gives_way
     desk.lose("train-2")
     assert not desk.record("train").gives_way
+
+
+def test_a_review_in_parts_is_the_same_review() -> None:
+    """Gangs keep their turn, and each is looked at once, however many members are looked at in one part."""
+    pods = [pod for n in range(5) for pod in a_gang_of_pods(f"g{n}", 2, owner=an_owner("Job", f"g{n}"))]
+    whole, parts = Desk(acting=False), Desk(acting=False)
+    told = []
+    for desk in (whole, parts):
+        desk.see(*pods)
+        desk.ledger.take([ev.Synced(), ev.TookOver()], desk.now)
+    while parts.ledger.unsettled:
+        told += parts.ledger.settle(parts.now, 3)
+
+    assert told == whole.ledger.settle(whole.now)
+    assert not whole.ledger.unsettled
+    assert [r.pulse for r in parts.ledger.registry.gangs.values()] == [1] * 5
+    assert len(parts.ledger.pending) == len(whole.ledger.pending) == 5

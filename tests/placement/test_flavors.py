@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from scheduler.placement.flavors import PRODUCTS, flavors, free_share
+from scheduler.model.cluster import PRODUCTS
+from scheduler.placement.flavors import flavors, free_share
 from tests.support.builders import GPU, a_demand, a_node, a_snapshot
 
 

@@ -100,6 +100,38 @@ async def world():
     await asyncio.gather(task, return_exceptions=True)
 
 
+async def test_a_takeover_reviews_all_gangs_in_many_turns_and_then_plans(monkeypatch) -> None:
+    """The event loop turns between two parts, and the first gang is not planned before the last one was reviewed."""
+    monkeypatch.setattr(room, "REVIEWED", 4)
+    world = World()
+    reviewed, asked, turns = [], [], []
+    look, ask = world.engine.ledger._look_after, world.engine.ask
+
+    def looks(record, now):
+        reviewed.append(len(turns))
+        look(record, now)
+
+    def asks(now):
+        asked.append(len(set(reviewed)))
+        return ask(now)
+
+    monkeypatch.setattr(world.engine.ledger, "_look_after", looks)
+    monkeypatch.setattr(world.engine, "ask", asks)
+    pods = [replace(a_member(i, of=1).pod, membership=None) for i in range(20)]
+    world.sees(*nodes(1, gpus=2), *map(ev.PodSeen, pods))
+    world.service.synced()
+    task = asyncio.create_task(world.service.run())
+    for _ in range(40):
+        turns.append(None)
+        await asyncio.sleep(0)
+    await world.until(Ungate, 2)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+    assert len(set(reviewed[:20])) >= 5
+    assert min(asked) >= 5
+
+
 async def test_a_gang_is_planned_when_it_is_whole(world: World):
     """The last member's arrival is all it takes: the plan is written, then every pod is let go."""
     world.sees(*nodes(2), *(a_member(i, of=4) for i in range(4)))

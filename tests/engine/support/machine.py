@@ -16,7 +16,7 @@ from scheduler.model.decision import Reason
 from scheduler.model.queueing import Backfill, Order
 from scheduler.model.verbs import Allowed, Failed, FilterCall, Refused
 from scheduler.model.workload import GangKey, Phase, Pod, PodKey, Uid
-from tests.engine.support import accountant
+from tests.engine.support import accountant, kept
 from tests.engine.support.api import Controller
 from tests.engine.support.cast import OURS, a_membership, a_pod, an_owner, traits_of
 from tests.engine.support.wishes import (
@@ -34,7 +34,7 @@ from tests.engine.support.wishes import (
 from tests.engine.support.witness import Witness, used
 from tests.engine.support.world import World
 from tests.ledger.support.invariants import broken
-from tests.support.builders import GPU, a_node
+from tests.support.builders import GPU, RACK, a_node
 
 AFTER_FAULTS = 400.0
 """Seconds until everybody is seated, rolled back or shown waiting: several back-offs and bars."""
@@ -174,6 +174,11 @@ class Gangs(RuleBasedStateMachine):
                 api.put_node(self.nodes[name])
             case "cordon" | "uncordon":
                 api.cordon(name, off=what == "cordon")
+            case "move" | "note" if name in api.nodes:
+                key = RACK if what == "move" else "example.com/note"
+                api.put_node(
+                    replace(api.nodes[name], labels={**api.nodes[name].labels, key: f"r{which % 3}"})
+                )
             case "steal" if name in api.nodes and len(api.pods) < 20:
                 self.world.steal(name, gpu=gpu)
                 self.raced[name] = len(api.feed)
@@ -347,6 +352,7 @@ class Gangs(RuleBasedStateMachine):
     def books_are_right(self) -> None:
         if hasattr(self, "world"):
             assert broken(self.world.engine.ledger) == []
+            assert kept.wrong(self.world.engine) == []
 
     @invariant()
     def nothing_is_overdrawn(self) -> None:

@@ -17,7 +17,7 @@ OUTCOMES = (*["told"] * 8, "lost", "doubled", "failed", "unsure")
 GOINGS = ("delete", "delete all", "delete all", "succeed", "succeed", "fail")
 MISHAPS = (
     *("lose", "return", "return", "cordon", "uncordon", "uncordon"),
-    *("steal", "give back", "give back", "protect", "down", "up", "up"),
+    *("steal", "give back", "give back", "protect", "down", "up", "up", "move", "note"),
 )
 SPANS = (0.1, 0.1, 1.0, 1.0, 3.0, 3.0, 9.0, 25.0)
 

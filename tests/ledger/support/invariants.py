@@ -3,16 +3,23 @@
 from collections import Counter
 from collections.abc import Iterator
 
+import numpy as np
+
 from scheduler.ledger import Ledger
 from scheduler.ledger.counts import GangCounts, entry
 from scheduler.ledger.namespace_usage import ShareUsage
+from scheduler.ledger.node_columns import NodeColumns
+from scheduler.ledger.node_table import NodeTable
 from scheduler.ledger.registry import Registry
+from scheduler.model.admission import obstacles
+from scheduler.model.demand import Demand
 
 
 def broken(ledger: Ledger) -> list[str]:
     """Empty when all is well."""
     return [
         *of_holds(ledger),
+        *of_nodes(ledger.nodes),
         *of_registry(ledger.registry),
         *of_counts(ledger._counted(), ledger.registry),
         *of_shares(ledger.share_usage, ledger.registry),
@@ -33,6 +40,45 @@ def of_holds(ledger: Ledger) -> Iterator[str]:
     for uid, _, _ in ledger.nodes.places():
         if not (ledger.registry.knows(uid) or uid in leased):
             yield f"{uid} uses room and is not known"
+
+
+def of_nodes(table: NodeTable) -> Iterator[str]:
+    """The columns are those that all nodes and pods give, however they were adapted, and so is each cached answer."""
+    kept = table._now()
+    whole = NodeColumns.of([table._nodes[name] for name in sorted(table._nodes)], table._levels)
+    for name in ("nodes", "axis", "names", "index"):
+        if getattr(kept, name) != getattr(whole, name):
+            yield f"the nodes' {name} are not those of all nodes"
+    for name in ("capacity", "schedulable"):
+        if not np.array_equal(getattr(kept, name), getattr(whole, name)):
+            yield f"the nodes' {name} is not that of all nodes"
+    if kept.topology.domains != whole.topology.domains:
+        yield "the domains are not those of all nodes"
+    if not np.array_equal(kept.topology.coords, whole.topology.coords):
+        yield "the coords are not those of all nodes"
+    if list(kept.labels) != list(whole.labels):
+        yield "the labels are not those of all nodes"
+    for key, own in whole.labels.items():
+        column = kept.labels.get(key)
+        if column is None or column.values != own.values or not np.array_equal(column.codes, own.codes):
+            yield f"the column of the label {key} is not that of all nodes"
+    marks = [[(taint, mask.tolist()) for taint, mask in columns.taints] for columns in (kept, whole)]
+    if marks[0] != marks[1]:
+        yield "the taints are not those of all nodes"
+    used = np.zeros(whole.capacity.shape)
+    for _, node, demand in table.places():
+        if node in whole.index:
+            used[whole.index[node]] += table.vector(demand)
+    if not np.array_equal(used, table._used):
+        yield "what is used is not the sum over the pods"
+    if {uid: node for uid, node, _ in table.places()} != table._node_of:
+        yield "the pods of the nodes and the nodes of the pods disagree"
+    for (node, *where), known in table._admits.items():
+        row = whole.index[str(node)]
+        demand = Demand((), *where)
+        closed = obstacles(whole, demand, slice(row, row + 1)).values()
+        if known == any(bool(mask[0]) for mask in closed):
+            yield f"{node} admits {demand} by its cached answer only, or the other way round"
 
 
 def of_registry(registry: Registry) -> Iterator[str]:
