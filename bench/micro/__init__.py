@@ -10,6 +10,7 @@ Lives here: measurements without a cluster. `python -m bench.micro` prints one l
     plan_10000_waiting_ms  one pass over 10,000 waiting gangs after a pod has ended, the worst of all orders (`queue`)
     plan_10000_unlike_ms   the same where each asks for CPU that no other asks for
     stranger_bind_ms       one pass over 5,000 after a pod of another scheduler was bound
+    pass_after_end_ms      one pod of 150,000 on 15,000 nodes ends, 300 gangs of as many shapes wait, CPU time (`ended_pod`)
     sizing_100_1000_ms    deciding the sizes of 100 elastic jobs on 1,000 nodes, CPU time; at most 50 (`sizing`)
     sizing_300_1000_ms    the same of 300; at most 200
     filter_held_p99_ms    a filter call for a pod whose seat is held, over HTTP, to an idle service (`filtering`)

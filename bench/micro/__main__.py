@@ -5,7 +5,7 @@ import sys
 
 from bench import arguments, micro
 from bench.ending import run
-from bench.micro import cache, filtering, plan, preempt, queue, sizing
+from bench.micro import cache, ended_pod, filtering, plan, preempt, queue, sizing
 
 PLANS = ((64, 5000, 15), (1000, 15000, 7))
 """Members, nodes, and tries of each case: the shorter a case, the more of it."""
@@ -33,6 +33,8 @@ def main() -> None:
     _say(f"plan_10000_unlike_ms: {found['plan_10000_unlike_ms']:.2f}")
     found["stranger_bind_ms"] = queue.stranger_bind()
     _say(f"stranger_bind_ms: {found['stranger_bind_ms']:.2f}")
+    found["pass_after_end_ms"] = ended_pod.best()
+    _say(f"pass_after_end_ms: {found['pass_after_end_ms']:.2f}")
     for jobs, nodes in SIZINGS:
         name = f"sizing_{jobs}_{nodes}_ms"
         found[name] = sizing.decision(jobs, nodes)
