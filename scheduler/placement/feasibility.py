@@ -65,9 +65,12 @@ class FeasibilityCache:
     One instance serves the snapshots of one ledger, because versions of different ledgers mean different clusters.
     """
 
-    def __init__(self, limit: int = 256) -> None:
-        """`limit`: entries of each kind. Most clusters see fewer than 256 distinct demands between two node changes."""
-        self._limit = limit
+    def __init__(self, limit: int = 256, gangs: int = 4096) -> None:
+        """limit: distinct demands, each with masks of all nodes. Most clusters see fewer between two node changes.
+
+        gangs: distinct gangs that were compared with an empty cluster.
+        """
+        self._limit, self._gangs = limit, gangs
         self._version: int | None = None
         self._kept: dict[tuple[object, ...], Where] = {}
         self._vain: dict[Hashable, Wait | None] = {}
@@ -78,6 +81,8 @@ class FeasibilityCache:
         self._renew(snapshot)
         found = self._kept.get(demand.where)
         if found is None:
+            if len(self._kept) >= self._limit:
+                self._kept.clear()
             found = self._kept[demand.where] = where(snapshot, demand)
         return found
 
@@ -92,11 +97,12 @@ class FeasibilityCache:
         """The cached result of `ask()` for this shape: why it could not be seated in an empty cluster. None: it could."""
         self._renew(snapshot)
         if shape not in self._vain:
+            if len(self._vain) >= self._gangs:
+                self._vain.clear()
             self._vain[shape] = ask()
         return self._vain[shape]
 
     def _renew(self, snapshot: Snapshot) -> None:
-        full = max(len(self._kept), len(self._vain)) >= self._limit
-        if full or snapshot.nodes_version != self._version:
+        if snapshot.nodes_version != self._version:
             self._version, self._kept, self._vain = snapshot.nodes_version, {}, {}
             self._flavors = None
