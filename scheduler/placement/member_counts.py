@@ -40,8 +40,11 @@ class CountedDemands:
         self._masks: Final = masks
         self._numbers: Final[dict[tuple[Demand, int | None], int]] = {}
         self._keys: Final[list[tuple[Demand, int | None]]] = []
-        self._shared: Final[dict[tuple[object, ...], Mask]] = {}
-        self._places: Final[list[Mask]] = []
+        self._masks_of: Final[dict[tuple[object, ...], int]] = {}
+        self._open: Final[list[Mask]] = []
+        """Where demands may go. Most of them may go to the same nodes."""
+        self._mask: Final[list[int]] = []
+        """By demand, its number in `_open`."""
         self._wants: Matrix = np.zeros((0, len(snapshot.axis)))
         self.domains = 0
         """The numbers that the sums by domain of all demands have together."""
@@ -56,17 +59,18 @@ class CountedDemands:
         if number is None:
             number = self._numbers[key] = len(self._keys)
             self._keys.append(key)
-            self._places.append(self._open(demand, level))
+            self._mask.append(self._place(demand, level))
             self._wants = np.vstack((self._wants, self._snapshot.axis.vector(demand.requests)))
             self.domains += 0 if level is None else len(self._snapshot.topology.domains[level])
         return number
 
-    def _open(self, demand: Demand, level: int | None) -> Mask:
+    def _place(self, demand: Demand, level: int | None) -> int:
         shared = (demand.where, level)
-        if shared not in self._shared:
+        if shared not in self._masks_of:
             found = self._masks.of(self._snapshot, demand).open
-            self._shared[shared] = found if level is None else found & (self.codes(level) != NOWHERE)
-        return self._shared[shared]
+            self._masks_of[shared] = len(self._open)
+            self._open.append(found if level is None else found & (self.codes(level) != NOWHERE))
+        return self._masks_of[shared]
 
     def codes(self, level: int) -> Codes:
         """Codes[n]: the domain of each node at this level."""
@@ -79,7 +83,9 @@ class CountedDemands:
 
     def all_nodes(self, number: int, free: Matrix) -> Counts:
         """Counts[n]: how many members of one demand each node holds."""
-        return counted(free, self._snapshot.axis.index, self._keys[number][0]) * self._places[number]
+        return (
+            counted(free, self._snapshot.axis.index, self._keys[number][0]) * self._open[self._mask[number]]
+        )
 
     def by_domain(self, number: int, units: Counts) -> Counts | None:
         """Counts[g]: the sums of Counts[n] by domain. None: this demand has no level."""
@@ -90,14 +96,15 @@ class CountedDemands:
 
     def on_rows(self, number: int, rows: Rows, free: Matrix) -> Counts:
         """Counts[k]: how many members of one demand these rows hold.  free: float64[k, r]."""
-        return counted(free, self._snapshot.axis.index, self._keys[number][0]) * self._places[number][rows]
+        units = counted(free, self._snapshot.axis.index, self._keys[number][0])
+        return units * self._open[self._mask[number]][rows]
 
     def some_nodes(self, rows: Rows, free: Matrix, first: int) -> Counts:
         """Counts[d, k]: how many members of the first `first` demands these rows hold.  free: float64[k, r]."""
         wants = self._wants[:first, None, :]
         parts = np.where(wants > 0, free / np.where(wants > 0, wants, 1.0), np.inf)
         most = np.minimum(np.floor(parts.min(axis=2, initial=np.inf)), MOST)
-        open_ = np.array([places[rows] for places in self._places[:first]]).reshape(first, len(rows))
+        open_ = np.array([mask[rows] for mask in self._open])[self._mask[:first]]
         out: Counts = np.maximum(most, 0.0) * open_
         return out
 

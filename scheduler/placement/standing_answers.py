@@ -50,7 +50,7 @@ def is_countable(gang: Gang) -> bool:
 class Shape:
     """A gang that stands for all of its shape.
 
-    roles: those with a quorum.  demands: by role, the number of its demand on the nodes where it may go.
+    roles: those with a quorum.  needs: by role, its quorum.  demands: by role, the number of its demand on the nodes where it may go.
     kept_for: by role, the number of its demand on the nodes that count for a reservation.
     texts: by role, its demand.  sizes: by role, the largest share of a node.
     eligible: bool[g], the domains over which a required spread must be even.  level: the column of a required level.
@@ -58,6 +58,7 @@ class Shape:
 
     gang: Gang
     roles: tuple[Role, ...]
+    needs: tuple[int, ...]
     level: int | None
     demands: tuple[int, ...]
     kept_for: tuple[int, ...]
@@ -66,13 +67,6 @@ class Shape:
     eligible: Mask | None
     blocked: dict[int, tuple[Mapping[str, int], int]] = field(default_factory=dict)
     """By role: the nodes that each obstacle excludes, and how many no obstacle excludes."""
-
-    @property
-    def spreads(self) -> bool:
-        return self.eligible is not None
-
-    def needs(self, role: int) -> int:
-        return len(self.roles[role].quorum)
 
 
 @dataclass(slots=True, eq=False)
@@ -213,6 +207,7 @@ class StandingAnswers:
         return Shape(
             gang,
             roles,
+            tuple(len(role.quorum) for role in roles),
             level,
             numbers(level),
             numbers(None if spreads else level),
@@ -247,7 +242,7 @@ class StandingAnswers:
         fixed, left = shape.blocked[role]
         resources = left - int(seats.nodes[shape.demands[role]])
         own = Shortfall(
-            shape.needs(role),
+            shape.needs[role],
             shape.texts[role],
             shape.gang.level,
             domain,
@@ -264,7 +259,7 @@ class StandingAnswers:
         for role, demand in enumerate(shape.kept_for):
             sums = kept.domains.get(demand)
             most = kept.total[demand] if sums is None else sums.max(initial=0)
-            if most < shape.needs(role):
+            if most < shape.needs[role]:
                 return False
         return True
 
@@ -273,25 +268,24 @@ class StandingAnswers:
 
         None: the gang may fit, or counting does not tell.
         """
-        order = sorted(
-            range(len(shape.roles)), key=lambda role: (-shape.sizes[role], seats.nodes[shape.demands[role]])
-        )
-        lacks = [seats.total[demand] < shape.needs(role) for role, demand in enumerate(shape.demands)]
+        order = [0]
+        if len(shape.roles) > 1:
+            sizes, nodes, demands = shape.sizes, seats.nodes, shape.demands
+            order = sorted(range(len(sizes)), key=lambda role: (-sizes[role], nodes[demands[role]]))
         if shape.level is None:
             first = order[0]
-            return (first, int(seats.total[shape.demands[first]]), "") if lacks[first] else None
+            best = int(seats.total[shape.demands[first]])
+            return (first, best, "") if best < shape.needs[first] else None
         if shape.eligible is not None:
-            return self._uneven(shape, order, any(lacks), seats)
+            return self._uneven(shape, order, seats)
         return self._in_one_domain(shape, order, shape.level, seats)
 
-    def _uneven(
-        self, shape: Shape, order: list[int], certain: bool, seats: MemberCounts
-    ) -> tuple[int, int, str] | None:
-        """For a required spread. certain: one role is short on its own."""
+    def _uneven(self, shape: Shape, order: list[int], seats: MemberCounts) -> tuple[int, int, str] | None:
+        """For a required spread. The gang may fit if no role is short on its own."""
         first, eligible = order[0], shape.eligible
-        room, need = seats.domains[shape.demands[first]], shape.needs(first)
+        room, need = seats.domains[shape.demands[first]], shape.needs[first]
         least = room[eligible].min() + 1 if eligible is not None and eligible.any() else np.inf
-        if not certain:
+        if all(seats.total[demand] >= own for demand, own in zip(shape.demands, shape.needs, strict=True)):
             given = share(np.zeros(len(room)), room, need)
             low = given[eligible].min(initial=np.inf)
             if len(order) > 1 or given.max(initial=0.0) <= low + 1:
@@ -303,7 +297,7 @@ class StandingAnswers:
         self, shape: Shape, order: list[int], level: int, seats: MemberCounts
     ) -> tuple[int, int, str] | None:
         """For a required level: the domain in which most of the members have places."""
-        needs = [shape.needs(role) for role in range(len(order))]
+        needs = shape.needs
         seated = np.array([seats.domains[demand] for demand in shape.demands])
         np.minimum(seated, np.array(needs, dtype=float)[:, None], out=seated)
         if (seated == np.array(needs)[:, None]).all(axis=0).any():
