@@ -231,7 +231,7 @@ class PlanningCycle:
         making = WaitingForPreemption(
             units=wide(snapshot, units),
             leaving=wide(snapshot, self.candidates.leaving(snapshot, now)) if front else (),
-            stays=wide(snapshot, self.candidates.stays(snapshot, now)) if in_time else None,
+            stays=self.candidates.running(snapshot, now) if in_time else None,
             now=now,
             terms=terms,
         )

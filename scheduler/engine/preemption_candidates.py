@@ -11,21 +11,18 @@ from typing import Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.ledger import Ledger, attained_service, gang_spec, observed_runs, quorum
-from scheduler.ledger.gang import GangRecord, Member, Spec
-from scheduler.ledger.phase import QUORUM_BOUND, State
+from scheduler.engine.running_gangs import RunningGangs
+from scheduler.ledger import Ledger, attained_service, gang_spec, quorum
+from scheduler.ledger.gang import GangRecord, Spec
 from scheduler.model.cluster import Matrix, Snapshot
 from scheduler.model.decision import Reason
 from scheduler.model.preemption_units import By, Kind, Unit
-from scheduler.model.queueing import Estimate, Stay
+from scheduler.model.queueing import OVERRUN_AT_LEAST, Estimate, Stay
 from scheduler.model.workload import GangKey, GiveWay, Pod, Uid, gang_of_one
-from scheduler.placement.reservation import at_the_latest, expected_ends
+from scheduler.placement.reservation import Running
 
 SOON: Final = 30.0
 """Seconds that a terminating pod is assumed to need: the default grace period."""
-
-SEATED: Final = QUORUM_BOUND | {State.HELD}
-"""States of gangs whose end can be estimated. A gang with missing members may wait for them without limit."""
 
 SPARE: Final = 64
 """Views kept beyond the number of gangs. Then views of deleted gangs are dropped, because each holds all its pods."""
@@ -72,11 +69,6 @@ class Views:
 
     made_for: tuple[int, int, int]
     groups: tuple[Group, ...] | None = None
-    stay: Stay | None = None
-    stay_pending: bool = True
-    """`stay` is not computed yet."""
-    ends_for: tuple[float | None, int] | None = None
-    """The input for the end of `stay`: when the gang began to run, and the version of the observed runtimes."""
 
 
 class PreemptionCandidates:
@@ -84,6 +76,7 @@ class PreemptionCandidates:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
+        self._running = RunningGangs(ledger, self._footing)
         self._views: dict[GangKey, Views] = {}
 
     def widened(self, snapshot: Snapshot, found: tuple[Own, ...]) -> tuple[Own, ...]:
@@ -104,36 +97,15 @@ class PreemptionCandidates:
                 }
         return views
 
-    def stays(self, snapshot: Snapshot, now: float) -> tuple[Stay, ...]:
-        """Seated gangs with an expected end, and their ends. Gangs with an unknown end are left out."""
-        found = (
-            self._stay(record, snapshot, now)
-            for record in self._ledger.registry.gangs.values()
-            if record.state in SEATED
-        )
-        return tuple(stay for stay in found if stay is not None)
+    def running(self, snapshot: Snapshot, now: float) -> Running:
+        """Seated gangs with an expected end, in the columns of the snapshot. Gangs with an unknown end are left out."""
+        if snapshot.neighbors is None:
+            return self._running.running(snapshot, now)
+        return Running.of(self.widened(snapshot, self.stays(snapshot, now)))
 
-    def _stay(self, record: GangRecord, snapshot: Snapshot, now: float) -> Stay | None:
-        """Its nodes and its expected end, which is updated whenever a gang of its namespace ends."""
-        views = self._of(record)
-        if views.stay_pending:
-            views.stay_pending = False
-            pods = [m.pod for m in record.live() if _seated(m)] if _ends_by_itself(record) else []
-            footing = self._footing(snapshot, pods)
-            if footing is not None:
-                rows, uses, uids = footing
-                end = Estimate(now, now, now)
-                views.stay = Stay(record.key, rows, uses, end, record.key.namespace, uids=uids)
-        if views.stay is None:
-            return None
-        since = record.observed.since
-        ends_for = (since, self._ledger.runtimes.version(record.key.namespace))
-        if since is None or views.ends_for != ends_for:
-            began, limit = now if since is None else since, observed_runs.limit(record)
-            ends = observed_runs.expect(self._ledger, record).after(began)
-            latest = float("inf") if limit is None else began + limit
-            views.stay, views.ends_for = replace(views.stay, ends=ends, latest=latest), ends_for
-        return views.stay
+    def stays(self, snapshot: Snapshot, now: float) -> tuple[Stay, ...]:
+        """The same, gang by gang, without columns of neighbors."""
+        return self._running.stays(snapshot, now)
 
     def leaving(self, snapshot: Snapshot, now: float) -> tuple[Stay, ...]:
         """Terminating pods, managed or not. Their capacity is freed soon."""
@@ -171,10 +143,9 @@ class PreemptionCandidates:
         self, units: Iterable[Unit], snapshot: Snapshot, start: float, now: float
     ) -> tuple[Unit, ...]:
         """The units that are expected to still run at `start`, so the reservation does not count on their capacity."""
-        stays = self.stays(snapshot, now)
-        middles = np.array([stay.ends.middle for stay in stays], dtype=np.float64)
-        ends = at_the_latest(expected_ends(middles, now), stays, now)
-        gone = {stay.key for stay, end in zip(stays, ends.tolist(), strict=True) if end <= start}
+        running = self._running.running(snapshot, now)
+        ended = running.ends(now, OVERRUN_AT_LEAST) <= start
+        gone = {key for key, over in zip(running.keys(), ended.tolist(), strict=True) if over}
         return tuple(unit for unit in units if unit.gang not in gone)
 
     def _units(self, snapshot: Snapshot, may_take: MayTake, now: float) -> Iterator[Unit]:
@@ -231,16 +202,6 @@ def _right(may_take: MayTake, record: GangRecord, pods: Sequence[Pod]) -> By | N
             return None
         by = max(by, own)
     return by
-
-
-def _seated(member: Member) -> bool:
-    return member.bound or (member.hold is not None and member.hold.until is None)
-
-
-def _ends_by_itself(record: GangRecord) -> bool:
-    if isinstance(record.spec, Spec) and record.spec.wish.expected_runtime is not None:
-        return True
-    return observed_runs.limit(record) is not None or observed_runs.kind(record) not in observed_runs.FOREVER
 
 
 BLOCKED: Final = frozenset(

@@ -70,5 +70,5 @@ class Standing:
     def learn(self, question: Question, shape: int, answer: Wait) -> None:
         """The planner's answer about this shape, in the current snapshot."""
         if self.kept is None or self.kept.is_full or not self.kept.is_of(question.snapshot):
-            self.kept = StandingAnswers(question.snapshot, self._masks)
+            self.kept = StandingAnswers(self._snapshot(), self._masks)
         self.kept.learn(shape, question.gang, question.snapshot, question.kept, answer)

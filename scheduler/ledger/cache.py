@@ -237,6 +237,7 @@ class Cache:
     def drop(self, key: GangKey) -> None:
         """Remove all traces of a gang without pods."""
         self._uncounted.add(key)
+        self.registry.note_change(key)
         self.suspendable.pop(key, None)
         self.member_conditions.forget(key)
         self.looks += 1

@@ -192,6 +192,7 @@ class Ledger(Cache):
         if fault_isolation.is_refused(record):
             record.spec = None  # its state may have changed since the internal error
         self._uncounted.add(record.key)
+        self.registry.note_change(record.key)
         record.pulse += 1
         self.looks += 1
         effects, wake = reconcile.reconcile(self, record, now)

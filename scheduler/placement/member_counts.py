@@ -48,6 +48,8 @@ class CountedDemands:
         self._wants: Matrix = np.zeros((0, len(snapshot.axis)))
         self.domains = 0
         """The numbers that the sums by domain of all demands have together."""
+        self.masked = 0
+        """The nodes of all masks together."""
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -69,6 +71,7 @@ class CountedDemands:
         if shared not in self._masks_of:
             found = self._masks.of(self._snapshot, demand).open
             self._masks_of[shared] = len(self._open)
+            self.masked += len(found)
             self._open.append(found if level is None else found & (self.codes(level) != NOWHERE))
         return self._masks_of[shared]
 

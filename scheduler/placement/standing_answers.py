@@ -34,6 +34,9 @@ SHAPES_KEPT: Final = 4096
 SUMS_KEPT: Final = 1 << 21
 """Sums by domain that are kept for each matrix: 16 MiB. A required level `host` has as many domains as nodes."""
 
+MASKS_KEPT: Final = 1 << 23
+"""Nodes in all masks of nodes that are open to a demand: 8 MiB. Demands with equal selectors and tolerations share one."""
+
 CONTESTED: Final = 2_000
 """Nodes in domains where several demands have places. With more, asking the planner costs as much."""
 
@@ -88,6 +91,7 @@ class StandingAnswers:
         """snapshot: any with these nodes."""
         self._snapshot: Final = snapshot
         self._masks: Final = masks
+        self._scale: Final = snapshot.scale
         self._demands: Final = CountedDemands(snapshot, masks)
         self._shapes: Final[dict[int, Shape]] = {}
         self._users: Final[dict[int, set[int]]] = {}
@@ -103,7 +107,9 @@ class StandingAnswers:
     @property
     def is_full(self) -> bool:
         """It keeps no more shapes."""
-        return len(self._shapes) >= SHAPES_KEPT or self._demands.domains > SUMS_KEPT
+        demands = self._demands
+        many = demands.domains > SUMS_KEPT or demands.masked > MASKS_KEPT
+        return many or len(self._shapes) >= SHAPES_KEPT
 
     # ── answers ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -197,7 +203,7 @@ class StandingAnswers:
         level = snapshot.topology.level(gang.level) if gang.required else None
         roles = tuple(role for role in gang.roles if role.quorum)
         spreads = gang.required and gang.strategy is Strategy.SPREAD
-        index, scale = snapshot.axis.index, snapshot.scale
+        index, scale = snapshot.axis.index, self._scale
         if any(name not in index for role in roles for name, _ in role.demand.requests):
             return None
 
@@ -316,7 +322,7 @@ class StandingAnswers:
     def _seated(self, shape: Shape, order: Iterable[int], level: int, rows: Rows, free: Matrix) -> Counts:
         """Counts[b, g]: the members of each role that the planner seats in each domain with these rows, int64[k]."""
         snapshot, axis = self._snapshot, self._snapshot.axis
-        scale, kinds = snapshot.scale, axis.devices
+        scale, kinds = self._scale, axis.devices
         by_kind = [free[rows, column] for column in kinds]
         devices = sum((own / scale[c] for c, own in zip(kinds, by_kind, strict=True)), np.zeros(len(rows)))
         by = ascending(by_kind[0] if len(by_kind) == 1 else devices)

@@ -15,7 +15,7 @@ from scheduler.model.queueing import Backfill, Order, Share
 from scheduler.model.workload import GangKey, Phase, Pod, Strategy
 from scheduler.placement import planner
 from tests.engine.support.cast import a_gang_of_pods, a_membership, a_pod
-from tests.engine.support.untrue import untrue_answers
+from tests.engine.support.untrue import untrue_answers, untrue_ends
 from tests.support.builders import GPU, a_node, a_taint
 
 STEPS = 40
@@ -47,6 +47,7 @@ class Story:
             self.chance.choice(acts)()
             self.engine.plan(self.now)
             assert untrue_answers(self.engine) == []
+            assert untrue_ends(self.engine, self.now) == []
             yield {str(key): _state(record) for key, record in self.engine.ledger.registry.gangs.items()}
             self.seats_are_taken()
 

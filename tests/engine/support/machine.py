@@ -19,7 +19,7 @@ from scheduler.model.workload import GangKey, Phase, Pod, PodKey, Uid
 from tests.engine.support import accountant
 from tests.engine.support.api import Controller
 from tests.engine.support.cast import OURS, a_membership, a_pod, an_owner, traits_of
-from tests.engine.support.untrue import untrue_answers
+from tests.engine.support.untrue import untrue_answers, untrue_ends
 from tests.engine.support.wishes import (
     GOINGS,
     MISHAPS,
@@ -382,9 +382,10 @@ class Gangs(RuleBasedStateMachine):
 
     @invariant()
     def answers_that_stand_are_true(self) -> None:
-        """What is known of waiting gangs without a question is what the planner would answer now."""
+        """What is known of waiting and of running gangs without looking at them is what is true of them now."""
         if hasattr(self, "world"):
             assert untrue_answers(self.world.engine) == []
+            assert untrue_ends(self.world.engine, self.world.now) == []
 
     @invariant()
     def nobody_holds_in_vain(self) -> None:

@@ -1,0 +1,196 @@
+"""When running gangs end: one number per gang in a few columns, of which only the changed ones are computed again.
+
+Lives here: the seated gangs that end by themselves, their pods' nodes, and their expected ends. Gangs that were reconciled
+are read again. When a namespace's runtimes have taught something, each of its kinds of gangs is estimated once again.
+Never here: what an estimate is (ledger.observed_runs), or what a reservation makes of it (placement.reservation).
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.ledger import Ledger, observed_runs
+from scheduler.ledger.gang import GangRecord, Member, Spec
+from scheduler.ledger.observed_runs import RunTerms
+from scheduler.ledger.phase import QUORUM_BOUND, State
+from scheduler.model.cluster import Matrix, Snapshot
+from scheduler.model.queueing import Estimate, Stay
+from scheduler.model.workload import GangKey, Pod, Uid
+from scheduler.placement.reservation import Running, overrun_at_least
+
+Footing: TypeAlias = tuple[NDArray[np.int64], Matrix, tuple[Uid, ...]]
+"""Rows int64[k], uses float64[k, r] and uids of some pods."""
+
+SEATED: Final = QUORUM_BOUND | {State.HELD}
+"""States of gangs whose end can be estimated. A gang with missing members may wait for them without limit."""
+
+UNKNOWN: Final = Estimate(0.0, 0.0, 0.0)
+"""The end of a gang whose columns hold it."""
+
+
+class RunningGangs:
+    """The ends of all seated gangs. A place in the columns belongs to one gang, and is used again."""
+
+    def __init__(self, ledger: Ledger, footing: Callable[[Snapshot, Iterable[Pod]], Footing | None]) -> None:
+        self._ledger = ledger
+        self._footing = footing
+        self._version = -1
+        self._rows: tuple[tuple[str, ...], tuple[str, ...]] | None = None
+        """The names of the nodes and of the resources to which rows and uses refer."""
+        self._clear()
+
+    def _clear(self) -> None:
+        self._place: dict[GangKey, int] = {}
+        self._stays: list[Stay] = []
+        self._unused: list[int] = []
+        self._numbers = np.zeros(0, dtype=np.int64)
+        """By place, the gang's number; -1: the place is unused."""
+        self._pods = np.zeros(0, dtype=np.int64)
+        self._since = np.zeros(0)
+        """By place, when the gang began to run; NaN: it has not yet."""
+        self._most = np.zeros(0)
+        """By place, its max-runtime."""
+        self._kind = np.zeros(0, dtype=np.int64)
+        """By place, the number of its terms."""
+        self._kinds: dict[RunTerms, int] = {}
+        self._estimates = np.zeros((0, 4))
+        """By number of the terms: middle, low, high, and the least overrun."""
+        self._taught: dict[str, int] = {}
+        """By namespace, the version of the runtimes from which its estimates come."""
+
+    # ── questions ───────────────────────────────────────────────────────────────────────────────────────
+
+    def running(self, snapshot: Snapshot, now: float) -> Running:
+        """The ends of all seated gangs that end by themselves, in the order in which they were first seen."""
+        places, began = self._now(snapshot, now)
+        own = self._estimates[self._kind[places]]
+        return Running(
+            middles=began + own[:, 0],
+            least=own[:, 3],
+            latest=began + self._most[places],
+            pods=self._pods[places],
+            stays=self._stays.copy(),
+            places=places,
+        )
+
+    def stays(self, snapshot: Snapshot, now: float) -> tuple[Stay, ...]:
+        """The same, gang by gang."""
+        places, began = self._now(snapshot, now)
+        ends = began[:, None] + self._estimates[self._kind[places], :3]
+        latest = began + self._most[places]
+        return tuple(
+            self._stays[place].until(Estimate(*own), last)
+            for place, own, last in zip(places.tolist(), ends.tolist(), latest.tolist(), strict=True)
+        )
+
+    def _now(self, snapshot: Snapshot, now: float) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """The places in use, and when their gangs began: now, if they have not yet."""
+        self._follow(snapshot)
+        used = np.flatnonzero(self._numbers >= 0)
+        places = used[np.argsort(self._numbers[used], kind="stable")]
+        since = self._since[places]
+        return places, np.where(np.isnan(since), now, since)
+
+    # ── facts ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def _follow(self, snapshot: Snapshot) -> None:
+        """Read what has changed since the last call."""
+        registry = self._ledger.registry
+        changed = registry.changed()
+        if changed is None or not self._has_same_rows(snapshot):
+            self._clear()
+            changed = registry.gangs
+        for key in changed:
+            self._read(key, registry.gangs.get(key), snapshot)
+        if len(self._kinds) > 2 * len(self._place) + len(
+            self._taught
+        ):  # most belong to gangs that have ended
+            self._kinds, self._taught = {}, {}
+            for key, place in self._place.items():
+                self._kind[place] = self._number(observed_runs.terms(self._ledger, registry.gangs[key]))
+        self._learn()
+
+    def _has_same_rows(self, snapshot: Snapshot) -> bool:
+        """The snapshot has the same nodes and resources as before, whatever else of the nodes has changed."""
+        if self._version != snapshot.nodes_version:
+            before, self._rows = self._rows, (snapshot.names, snapshot.axis.names)
+            self._version = snapshot.nodes_version
+            return before == self._rows
+        return True
+
+    def _read(self, key: GangKey, record: GangRecord | None, snapshot: Snapshot) -> None:
+        stay = None if record is None else self._stay(record, snapshot)
+        place = self._place.get(key)
+        if record is None or stay is None:
+            if place is not None:
+                del self._place[key]
+                self._numbers[place] = -1
+                self._unused.append(place)
+            return
+        if place is None:
+            place = self._place[key] = self._unused.pop() if self._unused else self._another()
+        since, most = record.observed.since, observed_runs.limit(record)
+        self._stays[place] = stay
+        self._numbers[place] = record.number
+        self._pods[place] = len(stay.rows)
+        self._since[place] = np.nan if since is None else since
+        self._most[place] = np.inf if most is None else most
+        self._kind[place] = self._number(observed_runs.terms(self._ledger, record))
+
+    def _stay(self, record: GangRecord, snapshot: Snapshot) -> Stay | None:
+        if record.state not in SEATED or not _ends_by_itself(record):
+            return None
+        footing = self._footing(snapshot, [m.pod for m in record.live() if _seated(m)])
+        if footing is None:
+            return None
+        rows, uses, uids = footing
+        return Stay(record.key, rows, uses, UNKNOWN, record.key.namespace, uids=uids)
+
+    def _another(self) -> int:
+        """A new place. The columns double when they are full."""
+        place = len(self._stays)
+        if place == len(self._numbers):
+            more = max(64, place)
+            self._numbers = np.append(self._numbers, np.full(more, -1, dtype=np.int64))
+            self._pods = np.append(self._pods, np.zeros(more, dtype=np.int64))
+            self._kind = np.append(self._kind, np.zeros(more, dtype=np.int64))
+            self._since = np.append(self._since, np.zeros(more))
+            self._most = np.append(self._most, np.zeros(more))
+        self._stays.append(Stay(GangKey("", ""), self._pods[:0], np.zeros((0, 0)), UNKNOWN))
+        return place
+
+    def _number(self, terms: RunTerms) -> int:
+        number = self._kinds.get(terms)
+        if number is None:
+            number = self._kinds[terms] = len(self._kinds)
+            if number >= len(self._estimates):
+                self._estimates = np.vstack((self._estimates, np.zeros((max(16, number), 4))))
+            self._estimate(terms, number)
+            self._taught.setdefault(terms.run[0], self._ledger.runtimes.version(terms.run[0]))
+        return number
+
+    def _estimate(self, terms: RunTerms, number: int) -> None:
+        found = observed_runs.expected(self._ledger, terms)
+        self._estimates[number] = found.middle, found.low, found.high, overrun_at_least(found)
+
+    def _learn(self) -> None:
+        """Estimate again the kinds of gangs about which something was learned."""
+        version = self._ledger.runtimes.version
+        fresh = {name: now for name, before in self._taught.items() if (now := version(name)) != before}
+        if fresh:
+            self._taught |= fresh
+            for terms, number in self._kinds.items():
+                if terms.run[0] in fresh:
+                    self._estimate(terms, number)
+
+
+def _seated(member: Member) -> bool:
+    return member.bound or (member.hold is not None and member.hold.until is None)
+
+
+def _ends_by_itself(record: GangRecord) -> bool:
+    if isinstance(record.spec, Spec) and record.spec.wish.expected_runtime is not None:
+        return True
+    return observed_runs.limit(record) is not None or observed_runs.kind(record) not in observed_runs.FOREVER
