@@ -121,26 +121,30 @@ class RunningGangs:
         return True
 
     def _read(self, key: GangKey, record: GangRecord | None, snapshot: Snapshot) -> None:
-        stay = None if record is None else self._stay(record, snapshot)
         place = self._place.get(key)
-        if record is None or stay is None:
+        seated = record is not None and record.state in SEATED
+        terms = observed_runs.terms(self._ledger, record) if record is not None and seated else None
+        stay = self._stay(record, terms, snapshot) if record is not None and terms is not None else None
+        if record is None or terms is None or stay is None:
             if place is not None:
                 del self._place[key]
                 self._numbers[place] = -1
                 self._unused.append(place)
             return
         if place is None:
-            place = self._place[key] = self._unused.pop() if self._unused else self._another()
-        since, most = record.observed.since, observed_runs.limit(record)
+            place = self._place[key] = self._unused.pop() if self._unused else self._another(stay)
+        since, most = record.observed.since, terms.most
         self._stays[place] = stay
         self._numbers[place] = record.number
         self._pods[place] = len(stay.rows)
         self._since[place] = np.nan if since is None else since
         self._most[place] = np.inf if most is None else most
-        self._kind[place] = self._number(observed_runs.terms(self._ledger, record))
+        self._kind[place] = self._number(terms)
 
-    def _stay(self, record: GangRecord, snapshot: Snapshot) -> Stay | None:
-        if record.state not in SEATED or not _ends_by_itself(record):
+    def _stay(self, record: GangRecord, terms: RunTerms, snapshot: Snapshot) -> Stay | None:
+        """Its pods. None: none has a node, or it does not end by itself."""
+        declares = isinstance(record.spec, Spec) and record.spec.wish.expected_runtime is not None
+        if terms.endless and terms.most is None and not declares:
             return None
         footing = self._footing(snapshot, [m.pod for m in record.live() if _seated(m)])
         if footing is None:
@@ -148,8 +152,8 @@ class RunningGangs:
         rows, uses, uids = footing
         return Stay(record.key, rows, uses, UNKNOWN, record.key.namespace, uids=uids)
 
-    def _another(self) -> int:
-        """A new place. The columns double when they are full."""
+    def _another(self, stay: Stay) -> int:
+        """A new place, for this gang. The columns double when they are full."""
         place = len(self._stays)
         if place == len(self._numbers):
             more = max(64, place)
@@ -158,7 +162,7 @@ class RunningGangs:
             self._kind = np.append(self._kind, np.zeros(more, dtype=np.int64))
             self._since = np.append(self._since, np.zeros(more))
             self._most = np.append(self._most, np.zeros(more))
-        self._stays.append(Stay(GangKey("", ""), self._pods[:0], np.zeros((0, 0)), UNKNOWN))
+        self._stays.append(stay)
         return place
 
     def _number(self, terms: RunTerms) -> int:
@@ -188,9 +192,3 @@ class RunningGangs:
 
 def _seated(member: Member) -> bool:
     return member.bound or (member.hold is not None and member.hold.until is None)
-
-
-def _ends_by_itself(record: GangRecord) -> bool:
-    if isinstance(record.spec, Spec) and record.spec.wish.expected_runtime is not None:
-        return True
-    return observed_runs.limit(record) is not None or observed_runs.kind(record) not in observed_runs.FOREVER

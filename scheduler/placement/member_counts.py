@@ -135,10 +135,13 @@ class MemberCounts:
 
     def extend(self) -> None:
         """Count the demands that are new."""
-        for number in range(len(self.total), len(self._demands)):
+        first, most = len(self.total), len(self._demands)
+        if first == most:
+            return
+        self.total, self.nodes = (np.append(own, np.zeros(most - first)) for own in (self.total, self.nodes))
+        for number in range(first, most):
             units = self._demands.all_nodes(number, self.free)
-            self.total = np.append(self.total, units.sum())
-            self.nodes = np.append(self.nodes, np.count_nonzero(units))
+            self.total[number], self.nodes[number] = units.sum(), np.count_nonzero(units)
             sums = self._demands.by_domain(number, units)
             if sums is not None:
                 self.domains[number] = sums
