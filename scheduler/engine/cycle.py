@@ -327,9 +327,11 @@ class PlanningCycle:
         if shape is None or not fresh or not isinstance(decision, Wait) or not of_all:
             return
         told.alike[shape] = decision
+        if decision.reason not in BLOCKED:
+            return
         self._standing.learn(question, shape, decision)
         size = self._shapes.sizes.get(shape)
-        if size is not None and decision.reason in BLOCKED:
+        if size is not None:
             told.refused.add(size, decision)
             self._ask_for_the_least(question, record, size.kind, told.refused)
 

@@ -29,6 +29,9 @@ SEATED: Final = QUORUM_BOUND | {State.HELD}
 UNKNOWN: Final = Estimate(0.0, 0.0, 0.0)
 """The end of a gang whose columns hold it."""
 
+KINDS_KEPT: Final = 64
+"""Kinds of gangs with an estimate, beyond two for each gang. Then those of ended gangs are dropped."""
+
 
 class RunningGangs:
     """The ends of all seated gangs. A place in the columns belongs to one gang, and is used again."""
@@ -98,15 +101,13 @@ class RunningGangs:
     def _follow(self, snapshot: Snapshot) -> None:
         """Read what has changed since the last call."""
         registry = self._ledger.registry
-        changed = registry.changed()
-        if changed is None or not self._has_same_rows(snapshot):
+        same_rows, changed = self._has_same_rows(snapshot), registry.changed()
+        if changed is None or not same_rows:
             self._clear()
             changed = registry.gangs
         for key in changed:
             self._read(key, registry.gangs.get(key), snapshot)
-        if len(self._kinds) > 2 * len(self._place) + len(
-            self._taught
-        ):  # most belong to gangs that have ended
+        if len(self._kinds) > 2 * len(self._place) + KINDS_KEPT:  # most belong to gangs that have ended
             self._kinds, self._taught = {}, {}
             for key, place in self._place.items():
                 self._kind[place] = self._number(observed_runs.terms(self._ledger, registry.gangs[key]))

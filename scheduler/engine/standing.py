@@ -62,10 +62,15 @@ class Standing:
         if self.kept is None or not self.kept.is_of(snapshot):
             return {}
         if not fence or short:
-            return self.kept.free(snapshot)
-        if reserved is None or fence != self._head.fence()[0]:
+            found = self.kept.free(snapshot)
+        elif reserved is None or fence != self._head.fence()[0]:
             return {}
-        return self.kept.behind(snapshot, self.beside(snapshot, reserved).free, reserved.key)
+        else:
+            found = self.kept.behind(snapshot, self.beside(snapshot, reserved).free, reserved.key)
+        for shape, gang in self.kept.labeled.items():
+            if shape in found and self._ledger.neighbors.concerns(gang):
+                del found[shape]
+        return found
 
     def learn(self, question: Question, shape: int, answer: Wait) -> None:
         """The planner's answer about this shape, in the current snapshot."""

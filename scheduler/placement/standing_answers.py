@@ -8,7 +8,7 @@ Why counting is enough: a gang fits in no place where one of its demands has too
 rejection name the first demand, in the planner's order, that is short. If that demand is short on its own, or in every
 domain at most one demand has any place, then its count is the figure. In the few domains where several demands have
 places, the planner seats them, in these domains alone.
-Not covered: host ports, rules about neighbors, seated or excluded members, nominations, shared devices.
+Not covered: host ports, rules about neighbors (also of placed pods), seated or excluded members, nominations, shared devices.
 """
 
 from collections.abc import Iterable, Mapping
@@ -45,7 +45,7 @@ RESOURCES: Final = "resources"
 
 def is_countable(gang: Gang) -> bool:
     """Counting may decide that this gang does not fit."""
-    bare = all(not role.neighbors and role.labels is None and not role.demand.ports for role in gang.roles)
+    bare = not any(role.neighbors or role.demand.ports for role in gang.roles)
     return bare and gang.quorum > 0 and not gang.anchors and not gang.barred
 
 
@@ -99,6 +99,8 @@ class StandingAnswers:
         self._free: Final = MemberCounts(self._demands, snapshot.free)
         self._left: MemberCounts | None = None
         self._told, self._told_behind = Told(), Told()
+        self.labeled: Final[dict[int, Gang]] = {}
+        """Shapes with labels that selectors read. Their answers hold if no placed pod keeps them away."""
 
     def is_of(self, snapshot: Snapshot) -> bool:
         """This snapshot has the same nodes."""
@@ -192,6 +194,8 @@ class StandingAnswers:
             del shape.blocked[short[0]]
             return
         self._shapes[number] = shape
+        if any(role.labels is not None for role in gang.roles):
+            self.labeled[number] = gang
         for demand in (*shape.demands, *shape.kept_for):
             self._users.setdefault(demand, set()).add(number)
         self._told.stale.add(number)

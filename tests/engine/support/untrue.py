@@ -23,7 +23,8 @@ def _answers(engine: Engine) -> Iterator[tuple[Gang, Wait, object]]:
         return
     for number, known in standing.free(snapshot).items():
         gang = standing._shapes[number].gang
-        yield gang, known, decide(Question(gang, snapshot, {}, None, 0), engine.policy)
+        if not engine.ledger.neighbors.concerns(gang):
+            yield gang, known, decide(Question(gang, snapshot, {}, None, 0), engine.policy)
     fence, reserved = engine.cycle.head.fence()[0], engine.cycle.head.reserved
     if not fence or reserved is None:
         return
@@ -31,7 +32,8 @@ def _answers(engine: Engine) -> Iterator[tuple[Gang, Wait, object]]:
     for number, known in standing.behind(snapshot, left.free, reserved.key).items():
         gang = standing._shapes[number].gang
         question = Question(gang, left, {}, None, 0, kept=snapshot.free, held_for=reserved.key)
-        yield gang, known, decide(question, engine.policy)
+        if not engine.ledger.neighbors.concerns(gang):
+            yield gang, known, decide(question, engine.policy)
 
 
 def untrue_ends(engine: Engine, now: float) -> list[object]:
