@@ -8,6 +8,7 @@ Lives here: the code between the ledger and the planner.
     equivalence            which waiting gangs are worth a question
     head                   which gang is first, and the reservation for it
     planning               the questions to the planner, and its answers; pure
+    standing               answers of earlier passes that still hold
     preemption_policy      which pods a gang may preempt
     preemption_candidates  running pods as the planner sees them: when each ends, and which could be preempted
     drain                  other seats for pods that have one
@@ -15,8 +16,7 @@ Lives here: the code between the ledger and the planner.
 Never here: comparing nodes, storing pods, reading a clock. Called by: service, status, replay, tests, simulator.
 """
 
-from scheduler.engine.cycle import INLINE_LIMIT
 from scheduler.engine.engine import SCORES_KEPT, Engine
 from scheduler.engine.planning import Answer, Fault, Question, attempt, decide
 
-__all__ = ["INLINE_LIMIT", "SCORES_KEPT", "Answer", "Engine", "Fault", "Question", "attempt", "decide"]
+__all__ = ["SCORES_KEPT", "Answer", "Engine", "Fault", "Question", "attempt", "decide"]

@@ -12,12 +12,13 @@ from itertools import islice
 from typing import Final
 
 from scheduler.engine import preemption_candidates
-from scheduler.engine.equivalence import Amounts, Candidacy, KnownAnswers, Refused, Shapes, shrunk
+from scheduler.engine.equivalence import Amounts, Candidacy, Refused, Shapes, shrunk
 from scheduler.engine.head import RESERVE_EVERY, QueueHead, waits
 from scheduler.engine.planning import Answer, Fault, Question, WaitingForPreemption, attempt, below_ceiling
 from scheduler.engine.preemption_candidates import BLOCKED
 from scheduler.engine.preemption_policy import PreemptionPolicy
 from scheduler.engine.scheduling_queue import Pass
+from scheduler.engine.standing import Standing
 from scheduler.ledger import Ledger, fault_isolation
 from scheduler.ledger.gang import GangRecord
 from scheduler.model.cluster import Snapshot
@@ -28,7 +29,6 @@ from scheduler.model.policy import Policy
 from scheduler.model.preemption_units import FREELY, Preempt, Unit
 from scheduler.model.queueing import Backfill, Reservation
 from scheduler.model.workload import Gang
-from scheduler.placement import reservation
 from scheduler.placement.feasibility import FeasibilityCache
 
 INLINE_LIMIT: Final = 400_000
@@ -56,6 +56,7 @@ class PlanningCycle:
         self._shapes = Shapes()
         self._pass = Pass()
         self._snapshot: Snapshot | None = None
+        self._standing = Standing(ledger, self._shapes, self.head, self.snapshot, masks)
         self._due = float("inf")
         self._only_time = False
         self._needy: GangRecord | None = None
@@ -136,8 +137,8 @@ class PlanningCycle:
         """The values that are the same for all gangs in this step of the pass."""
         ledger, head = self._ledger, self.head
         fence, order = head.fence()
-        told, _ = self._answers(0)
-        told_behind, told_short = self._answers(fence) if fence else (told, told)
+        told, _ = self._standing.told(0)
+        told_behind, told_short = self._standing.told(fence) if fence else (told, told)
         return Candidacy(
             now=now,
             only=head.strictly_first(now),
@@ -159,6 +160,7 @@ class PlanningCycle:
             mark=ledger.mark_told,
             has_turn=self._pass.rounds.has_turn,
             before=ledger.pending.serial.before,
+            is_over=ledger.share_usage.is_over_ceiling if ledger.share_usage.shares else None,
         )
 
     def may_make_room(self, record: GangRecord, gang: Gang, now: float) -> bool:
@@ -194,7 +196,7 @@ class PlanningCycle:
             held_for = self.head.reserved.key
             short = self.head.is_short(record, now)
             if not short:
-                kept, snapshot = snapshot.free, reservation.beside(snapshot, self.head.reserved, None)
+                kept, snapshot = snapshot.free, self._standing.beside(snapshot, self.head.reserved)
         usage = ledger.share_usage.below(gang.key.namespace)
         snapshot = ledger.neighbors.picture(snapshot, (gang,))
         return Question(
@@ -229,7 +231,7 @@ class PlanningCycle:
         making = WaitingForPreemption(
             units=wide(snapshot, units),
             leaving=wide(snapshot, self.candidates.leaving(snapshot, now)) if front else (),
-            stays=wide(snapshot, self.candidates.stays(snapshot, now)) if in_time else None,
+            stays=self.candidates.running(snapshot, now) if in_time else None,
             now=now,
             terms=terms,
         )
@@ -237,7 +239,7 @@ class PlanningCycle:
 
     def _over_ceiling(self, gang: Gang) -> Wait | None:
         """The answer if the quorum would take the namespace above its ceiling. None: it stays below."""
-        over = self._ledger.share_usage.over_ceiling(gang) if self._ledger.share_usage.shares else None
+        over = self._ledger.share_usage.over_ceiling(gang)
         return None if over is None else Wait(Reason.QUOTA_EXCEEDED, ceiling=Ceiling(*over))
 
     def _behind(self, record: GangRecord) -> Wait | None:
@@ -247,17 +249,13 @@ class PlanningCycle:
 
     # ── the answer ──────────────────────────────────────────────────────────────────────────────────────
 
+    def is_quick(self, question: Question) -> bool:
+        """The event loop may answer it."""
+        return question.size <= INLINE_LIMIT or self._standing.known(question) is not None
+
     def answer(self, question: Question) -> Answer | Fault:
         """The planner's answer, or its cached answer to an equal question about equal free capacity."""
-        known = None
-        if question.shape is not None and question.making is None:
-            known = self._answers(question.fence)[question.short].alike.get(question.shape)
-        return known or attempt(question, self.policy, self._masks)
-
-    def _answers(self, fence: int) -> tuple[KnownAnswers, KnownAnswers]:
-        """The answers that hold until more capacity is free: for gangs that are not short of the fence, and short."""
-        nodes = self._ledger.nodes
-        return self._shapes.answers((nodes.room_version, nodes.version), fence)
+        return self._standing.known(question) or attempt(question, self.policy, self._masks)
 
     def settle(self, question: Question, answer: Answer | Fault, now: float) -> list[Effect]:
         """Apply the planner's answer. It may come from another thread and be stale.
@@ -265,15 +263,14 @@ class PlanningCycle:
         `_needy` is reset only here, because the caller may find the question too large to answer and drop it.
         """
         self.away, self._needy, self._only_time = None, None, False
-        key = question.gang.key
-        if isinstance(answer, Fault):
-            fault_isolation.broke(self._ledger, key, answer.error, now)
-            return []
         try:
-            return self._taken(question, answer, now)
-        except Exception as error:  # noqa: BLE001 - any error affects only this gang
-            fault_isolation.broke(self._ledger, key, error, now)
-            return []
+            if not isinstance(answer, Fault):
+                return self._taken(question, answer, now)
+            error = answer.error
+        except Exception as caught:  # noqa: BLE001 - any error affects only this gang
+            error = caught
+        fault_isolation.broke(self._ledger, question.gang.key, error, now)
+        return []
 
     def _taken(self, question: Question, answer: Answer, now: float) -> list[Effect]:
         if isinstance(answer, Place | Preempt):
@@ -321,7 +318,7 @@ class PlanningCycle:
     def _learn(self, question: Question, decision: Decision, *, fresh: bool) -> None:
         """Cache what this answer means for other gangs, and count it against the turns of the gang's namespace."""
         record, shape = self._ledger.registry.gangs.get(question.gang.key), question.shape
-        told = self._answers(question.fence)[question.short]
+        told = self._standing.told(question.fence)[question.short]
         known = shape is not None and told.alike.get(shape) is decision
         if record is None or isinstance(decision, Place) or question.told is not None or known:
             return
@@ -330,8 +327,11 @@ class PlanningCycle:
         if shape is None or not fresh or not isinstance(decision, Wait) or not of_all:
             return
         told.alike[shape] = decision
+        if decision.reason not in BLOCKED:
+            return
+        self._standing.learn(question, shape, decision)
         size = self._shapes.sizes.get(shape)
-        if size is not None and decision.reason in BLOCKED:
+        if size is not None:
             told.refused.add(size, decision)
             self._ask_for_the_least(question, record, size.kind, told.refused)
 

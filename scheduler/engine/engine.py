@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from scheduler.engine import defragmentation
-from scheduler.engine.cycle import INLINE_LIMIT, PlanningCycle
+from scheduler.engine.cycle import PlanningCycle
 from scheduler.engine.defragmentation import MoveSearch
 from scheduler.engine.drain import NodeDrain
 from scheduler.engine.dry_run import Sketch, Trial, sketch, trial
@@ -124,6 +124,10 @@ class Engine:
         """The questions of pass after pass, until none is left. Settle each one before you take the next."""
         while (question := self.ask(now) or self.ask(now)) is not None:
             yield question
+
+    def is_quick(self, question: Question) -> bool:
+        """The event loop may answer it: it is small, or its answer is known. Otherwise a thread should."""
+        return self.cycle.is_quick(question)
 
     def answer(self, question: Question) -> Made | Fault:
         """The planner's answer, or its cached answer to an equal question about equal free capacity."""
@@ -272,7 +276,7 @@ class Engine:
                 return again, effects
         alone = isinstance(record.spec, Spec) and gang_spec.is_gang_of_one(record.key)
         for _ in range(INLINE_QUESTIONS):
-            if (question := self.ask(now)) is None or question.size > INLINE_LIMIT:
+            if (question := self.ask(now)) is None or not self.is_quick(question):
                 break
             if alone and question.making is None and question.gang.key == record.key:
                 answer = self._score(question, call, allowed, now, effects)

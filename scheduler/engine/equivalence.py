@@ -15,9 +15,9 @@ Lives here: shapes, the answer to each, what was rejected, and the scan of the w
 """
 
 import operator
-from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from scheduler.engine.preemption_candidates import BLOCKED
@@ -139,12 +139,27 @@ KINDS: Final = 4096
 """The most kinds of gangs cached for which preemption does not help. Beyond that, each is asked about once more."""
 
 
-@dataclass(frozen=True, slots=True)
 class KnownAnswers:
     """What is known without a question: the answers by shape, and the rejections of smaller sizes."""
 
-    alike: dict[int, Wait] = field(default_factory=dict)
-    refused: Refused = field(default_factory=Refused)
+    def __init__(self, standing: Callable[[], dict[int, Wait]] = dict) -> None:
+        """standing: returns the answers of earlier passes that still hold. It is called when they are needed."""
+        self.refused = Refused()
+        self._standing = standing
+        self._alike: dict[int, Wait] = {}
+        self._stale = True
+
+    @property
+    def alike(self) -> dict[int, Wait]:
+        """The answers by shape."""
+        if self._stale:
+            self._stale = False
+            self._alike |= self._standing()
+        return self._alike
+
+    def doubt(self) -> None:
+        """Less capacity is free now. All answers hold, but their figures may differ."""
+        self._stale = True
 
 
 class Shapes:
@@ -155,12 +170,13 @@ class Shapes:
         self._next = 0
         self._sizes: dict[int, Size] = {}
         self._kinds: dict[Hashable, int] = {}
-        self._answers: defaultdict[tuple[int, bool], KnownAnswers] = defaultdict(KnownAnswers)
+        self._answers: dict[tuple[int, bool], KnownAnswers] = {}
         self._fence = 0
         """The newest fence. Older ones no longer exist, and their answers are not used."""
         self._no_room: set[Hashable] = set()
         self._no_room_at: Hashable = None
         self._at: tuple[int, int] = (-1, -1)
+        self._generation = -1
 
     def number(self, gang: Gang, waiting: int = 0) -> int:
         """The number of this gang's shape. waiting: how many gangs wait."""
@@ -171,7 +187,7 @@ class Shapes:
                 self._numbers.clear()
                 self._sizes.clear()
                 self._kinds.clear()
-                self._answers = defaultdict(KnownAnswers)
+                self._answers = {}
             number = self._numbers[shape] = self._next
             self._next += 1
             size = size_of(gang, lambda kind: self._kinds.setdefault(kind, len(self._kinds)))
@@ -190,16 +206,32 @@ class Shapes:
             self._no_room, self._no_room_at = set(), at
         return self._no_room
 
-    def answers(self, at: tuple[int, int], fence: int) -> tuple[KnownAnswers, KnownAnswers]:
+    def answers(
+        self,
+        at: tuple[int, int],
+        fence: int,
+        generation: int = 0,
+        standing: Callable[[int, bool], dict[int, Wait]] = lambda _fence, _short: {},
+    ) -> tuple[KnownAnswers, KnownAnswers]:
         """The answers to gangs under this fence: to those that are not short of it, and to those that are. Dropped when
         `at` changes, or with the next fence. On a full cluster only the latter may happen for weeks.
+
+        generation: of the snapshot.  standing: returns the answers of earlier passes that still hold, for a fence and for
+        gangs that are short of it or not.
         """
         if self._at != at:
-            self._answers, self._at = defaultdict(KnownAnswers), at
+            self._answers, self._at = {}, at
         if fence > self._fence:
             self._fence = fence
             for older in [own for own in self._answers if 0 < own[0] < fence]:
                 del self._answers[older]
+        if self._generation != generation:
+            self._generation = generation
+            for known in self._answers.values():
+                known.doubt()
+        for short in (False, True):
+            if (fence, short) not in self._answers:
+                self._answers[fence, short] = KnownAnswers(partial(standing, fence, short))
         return self._answers[fence, False], self._answers[fence, True]
 
 
@@ -247,6 +279,8 @@ class Candidacy:
     """Whether the gang's namespace has a question left in this pass."""
     before: Callable[[GangRecord], GangKey | None]
     """The gang that must go before this one. None: none."""
+    is_over: Callable[[Gang], bool] | None
+    """Whether the quorum would exceed its namespace's ceiling, which is an answer of its own. None: there are no ceilings."""
 
     @property
     def under(self) -> Hashable:
@@ -298,7 +332,7 @@ class Candidacy:
         variables, because it scans thousands of gangs while an extender call waits.
         """
         now, only, first, room, sizes = self.now, self.only, self.first, self.room, self.sizes
-        fence, spare, longest = self.fence, self.spare, self.longest
+        fence, spare, longest, is_over = self.fence, self.spare, self.longest, self.is_over
         above, some_take, may_try = self.above, self.highest > self.above, self.may_try
         # The known answers before the reservation, behind it, and behind it but short of it. No rejection is added while
         # this runs, so `less` is looked up once per shape.
@@ -320,19 +354,18 @@ class Candidacy:
             if verdict.request is not wanted:
                 yield record
                 continue
-            # 3. Its last answer holds for this reservation, these nodes, this capacity and these victims.
+            # 3. Its last answer holds for these nodes, or for this reservation, this capacity and these victims.
             if fence and (behind or record.order > self.order):
                 behind, under = True, fence
             takes = some_take and wanted.priority > above
-            if verdict.fence == under:
-                if decision is not None and decision.reason in LASTING:
-                    if verdict.version != self.version:
-                        yield record
-                    continue
-                if verdict.room == room and verdict.until > now:
-                    if takes and verdict.victims_version != self.victims_version and may_try(record, now):
-                        yield record
-                    continue
+            if decision is not None and decision.reason in LASTING:
+                if verdict.version != self.version:
+                    yield record
+                continue
+            if verdict.fence == under and verdict.room == room and verdict.until > now:
+                if takes and verdict.victims_version != self.victims_version and may_try(record, now):
+                    yield record
+                continue
             # 4. Nothing is known: it may preempt pods, or there is no answer for its shape or for less.
             shape = verdict.shape
             if shape is None or verdict.until <= now or record is first or (takes and may_try(record, now)):
@@ -349,7 +382,7 @@ class Candidacy:
                 if shape not in found:
                     found[shape] = answers[place].refused.why(size)
                 known = self._no_less(record, found[shape])
-            if known is None:
+            if known is None or (is_over is not None and is_over(wanted)):
                 yield record
                 continue
             # 5. It gets the known answer, and a changed reason is reported.

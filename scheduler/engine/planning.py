@@ -17,6 +17,7 @@ from scheduler.model.queueing import Reservation, Stay, Usage
 from scheduler.model.workload import Gang, GangKey, Uid
 from scheduler.placement import planner, reservation, victim_selection
 from scheduler.placement.feasibility import FeasibilityCache
+from scheduler.placement.reservation import Running
 
 Answer: TypeAlias = Decision | Preempt | Reservation
 """As the answer to a question about room, Wait means that neither preemption nor time helps."""
@@ -43,7 +44,7 @@ class WaitingForPreemption:
 
     units: tuple[Unit, ...]
     leaving: tuple[Stay, ...]
-    stays: tuple[Stay, ...] | None
+    stays: Running | None
     now: float
     terms: Terms = FREELY
 
@@ -143,9 +144,9 @@ def _make_room(
         if chosen is not None:
             return chosen
     if making.stays is not None:
-        stays = (*making.leaving, *making.stays)
+        running = making.stays.behind(making.leaving)
         reserved = reservation.reserve(
-            question.snapshot, gang, stays, policy, making.now, question.allowed, masks
+            question.snapshot, gang, running, policy, making.now, question.allowed, masks
         )
         if reserved is not None:
             return without_neighbors(reserved, question.snapshot)

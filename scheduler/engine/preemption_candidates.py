@@ -11,16 +11,15 @@ from typing import Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.ledger import Ledger, attained_service, gang_spec, observed_runs, quorum
-from scheduler.ledger.gang import GangRecord, Member, Spec
-from scheduler.ledger.node_columns import RowMoves
-from scheduler.ledger.phase import SEATED
+from scheduler.engine.running_gangs import RunningGangs
+from scheduler.ledger import Ledger, attained_service, gang_spec, quorum
+from scheduler.ledger.gang import GangRecord, Spec
 from scheduler.model.cluster import Matrix, Snapshot
 from scheduler.model.decision import Reason
 from scheduler.model.preemption_units import By, Kind, Unit
-from scheduler.model.queueing import Estimate, Stay
+from scheduler.model.queueing import OVERRUN_AT_LEAST, Estimate, Stay
 from scheduler.model.workload import GangKey, GiveWay, Pod, Uid, gang_of_one
-from scheduler.placement.reservation import at_the_latest, expected_ends
+from scheduler.placement.reservation import Running
 
 SOON: Final = 30.0
 """Seconds that a terminating pod is assumed to need: the default grace period."""
@@ -70,22 +69,6 @@ class Views:
 
     made_for: tuple[int, int, int]
     groups: tuple[Group, ...] | None = None
-    stay: Stay | None = None
-    stay_pending: bool = True
-    """`stay` is not computed yet."""
-    ends_for: tuple[float | None, int] | None = None
-    """The input for the end of `stay`: when the gang began to run, and the version of the observed runtimes."""
-
-    def moved(self, made_for: tuple[int, int, int], moves: RowMoves) -> "Views | None":
-        """The same after rows moved. None: one of its nodes no longer exists."""
-        stay, groups = self.stay, self.groups
-        if stay is not None:
-            stay = replace(stay, rows=moves.rows[stay.rows])
-        if groups is not None:
-            groups = tuple(replace(own, rows=moves.rows[own.rows]) for own in groups)
-        if any(own.rows.min() < 0 for own in (stay, *(groups or ())) if own is not None):
-            return None
-        return Views(made_for, groups, stay, self.stay_pending, self.ends_for)
 
 
 class PreemptionCandidates:
@@ -93,10 +76,8 @@ class PreemptionCandidates:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
+        self._running = RunningGangs(ledger, self._footing)
         self._views: dict[GangKey, Views] = {}
-        self._stays: tuple[Stay, ...] = ()
-        self._stays_for: tuple[int, int] | None = None
-        """What `_stays` was found for. None: it depends on the time."""
 
     def widened(self, snapshot: Snapshot, found: tuple[Own, ...]) -> tuple[Own, ...]:
         """These stays or units with the snapshot's columns of neighbors."""
@@ -108,52 +89,23 @@ class PreemptionCandidates:
     def _of(self, record: GangRecord) -> Views:
         made_for = (record.number, record.pulse, self._ledger.nodes.layout)
         views = self._views.get(record.key)
-        if views is not None and views.made_for == made_for:
-            return views
-        views = self._views[record.key] = self._moved(views, made_for) or Views(made_for)
-        if len(self._views) > len(self._ledger.registry.gangs) + SPARE:
-            self._views = {key: own for key, own in self._views.items() if key in self._ledger.registry.gangs}
+        if views is None or views.made_for != made_for:
+            views = self._views[record.key] = Views(made_for)
+            if len(self._views) > len(self._ledger.registry.gangs) + SPARE:
+                self._views = {
+                    key: own for key, own in self._views.items() if key in self._ledger.registry.gangs
+                }
         return views
 
-    def _moved(self, views: Views | None, made_for: tuple[int, int, int]) -> Views | None:
-        """The views of an unchanged gang after nodes came or went. None: there are none, or not of the layout before."""
-        moves = self._ledger.nodes.moves
-        if views is None or moves is None or moves.after != made_for[2]:
-            return None
-        return views.moved(made_for, moves) if views.made_for == (*made_for[:2], moves.before) else None
+    def running(self, snapshot: Snapshot, now: float) -> Running:
+        """Seated gangs with an expected end, in the columns of the snapshot. Gangs with an unknown end are left out."""
+        if snapshot.neighbors is None:
+            return self._running.running(snapshot, now)
+        return Running.of(self.widened(snapshot, self.stays(snapshot, now)))
 
     def stays(self, snapshot: Snapshot, now: float) -> tuple[Stay, ...]:
-        """Seated gangs with an expected end, and their ends. Gangs with an unknown end are left out."""
-        made_for = (self._ledger.seated_version, self._ledger.nodes.layout)
-        if self._stays_for != made_for:
-            seated = [own for own in self._ledger.registry.gangs.values() if own.state in SEATED]
-            found = [self._stay(record, snapshot, now) for record in seated]
-            self._stays = tuple(stay for stay in found if stay is not None)
-            begun = all(record.observed.since is not None for record in seated)
-            self._stays_for = made_for if begun else None
-        return self._stays
-
-    def _stay(self, record: GangRecord, snapshot: Snapshot, now: float) -> Stay | None:
-        """Its nodes and its expected end, which is updated whenever a gang of its namespace ends."""
-        views = self._of(record)
-        if views.stay_pending:
-            views.stay_pending = False
-            pods = [m.pod for m in record.live() if _seated(m)] if _ends_by_itself(record) else []
-            footing = self._footing(snapshot, pods)
-            if footing is not None:
-                rows, uses, uids = footing
-                end = Estimate(now, now, now)
-                views.stay = Stay(record.key, rows, uses, end, record.key.namespace, uids=uids)
-        if views.stay is None:
-            return None
-        since = record.observed.since
-        ends_for = (since, self._ledger.runtimes.version(record.key.namespace))
-        if since is None or views.ends_for != ends_for:
-            began, limit = now if since is None else since, observed_runs.limit(record)
-            ends = observed_runs.expect(self._ledger, record).after(began)
-            latest = float("inf") if limit is None else began + limit
-            views.stay, views.ends_for = replace(views.stay, ends=ends, latest=latest), ends_for
-        return views.stay
+        """The same, gang by gang, without columns of neighbors."""
+        return self._running.stays(snapshot, now)
 
     def leaving(self, snapshot: Snapshot, now: float) -> tuple[Stay, ...]:
         """Terminating pods, managed or not. Their capacity is freed soon."""
@@ -191,10 +143,9 @@ class PreemptionCandidates:
         self, units: Iterable[Unit], snapshot: Snapshot, start: float, now: float
     ) -> tuple[Unit, ...]:
         """The units that are expected to still run at `start`, so the reservation does not count on their capacity."""
-        stays = self.stays(snapshot, now)
-        middles = np.array([stay.ends.middle for stay in stays], dtype=np.float64)
-        ends = at_the_latest(expected_ends(middles, now), stays, now)
-        gone = {stay.key for stay, end in zip(stays, ends.tolist(), strict=True) if end <= start}
+        running = self._running.running(snapshot, now)
+        ended = running.ends(now, OVERRUN_AT_LEAST) <= start
+        gone = {key for key, over in zip(running.keys(), ended.tolist(), strict=True) if over}
         return tuple(unit for unit in units if unit.gang not in gone)
 
     def _units(self, snapshot: Snapshot, may_take: MayTake, now: float) -> Iterator[Unit]:
@@ -251,16 +202,6 @@ def _right(may_take: MayTake, record: GangRecord, pods: Sequence[Pod]) -> By | N
             return None
         by = max(by, own)
     return by
-
-
-def _seated(member: Member) -> bool:
-    return member.bound or (member.hold is not None and member.hold.until is None)
-
-
-def _ends_by_itself(record: GangRecord) -> bool:
-    if isinstance(record.spec, Spec) and record.spec.wish.expected_runtime is not None:
-        return True
-    return observed_runs.limit(record) is not None or observed_runs.kind(record) not in observed_runs.FOREVER
 
 
 BLOCKED: Final = frozenset(

@@ -65,8 +65,6 @@ class Cache:
         """Gangs with a seat that a preemption would suspend."""
         self.looks = 0
         """Grows whenever any gang is reconciled or deleted: results computed from all gangs before may be stale."""
-        self.seated_version = 0
-        """Grows whenever a gang that has or had its seats is reconciled or deleted."""
         self.freeing: dict[GangKey, Plan] = {}
         """Plans that wait for victims to terminate, by the preempting gang."""
         self.deleted: dict[Uid, Pod] = {}
@@ -243,10 +241,10 @@ class Cache:
     def drop(self, key: GangKey) -> None:
         """Remove all traces of a gang without pods."""
         self._uncounted.add(key)
+        self.registry.note_change(key)
         self.suspendable.pop(key, None)
         self.member_conditions.forget(key)
         self.looks += 1
-        self.seated_version += 1
         self._dirty.pop(key, None)
         self._wake.forget(key)
         self.pending.strike(key)

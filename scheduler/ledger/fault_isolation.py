@@ -44,7 +44,7 @@ def broke(cache: Cache, key: GangKey | None, error: Exception, now: float) -> No
     cache.wake(record.key, record.rests_until)
     if (live := list(record.live())) and not any(m.bound or m.hold for m in live):
         record.state = State.REFUSED
-        cache.seated_version += 1
+        cache.registry.note_change(record.key)
     record.spec = refusal = Refuse(Reason.INVALID_SPEC, "gang", record.key.name, FAILED)
     record.verdict.tell(refusal)
     cache.pending.note(record, None, now)

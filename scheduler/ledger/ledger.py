@@ -20,7 +20,6 @@ from scheduler.ledger import (
 from scheduler.ledger.cache import Cache
 from scheduler.ledger.gang import GangRecord
 from scheduler.ledger.pending_queue import Turns
-from scheduler.ledger.phase import SEATED
 from scheduler.ledger.reconcile import as_waiting
 from scheduler.model import events as ev
 from scheduler.model.effects import Effect, SetCondition
@@ -201,11 +200,10 @@ class Ledger(Cache):
         if fault_isolation.is_refused(record):
             record.spec = None  # its state may have changed since the internal error
         self._uncounted.add(record.key)
+        self.registry.note_change(record.key)
         record.pulse += 1
         self.looks += 1
-        before = record.state
         effects, wake = reconcile.reconcile(self, record, now)
-        self.seated_version += not SEATED.isdisjoint((before, record.state))
         self._effects += effects
         if record.key not in self.registry.gangs:
             return

@@ -107,6 +107,10 @@ class ShareUsage:
                 return name, used.get(name, 0.0), needs[name], most
         return None
 
+    def is_over_ceiling(self, gang: Gang) -> bool:
+        """The quorum would exceed its namespace's ceiling."""
+        return self.over_ceiling(gang) is not None
+
     def claims(self, gang: Gang) -> frozenset[str]:
         """The gang's requested resources that its namespace is guaranteed. Empty unless the quorum stays within all of
         them.

@@ -173,6 +173,11 @@ class NeighborTable:
             neighbors=NeighborColumns(first, counted, dict(self._namespaces), self.changes),
         )
 
+    def concerns(self, gang: Gang) -> bool:
+        """Some rule about these members, their own or of a placed pod, reads counts of pods."""
+        roles = [(role.labels, role.neighbors) for role in gang.roles]
+        return bool(counted_for(roles, self._repelling, self._namespaces))
+
     def is_stale(self, snapshot: Snapshot) -> bool:
         """Other pods count by now than in the snapshot's columns of neighbors."""
         return snapshot.neighbors is not None and snapshot.neighbors.changes != self.changes

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scheduler.model.cluster import (
     NOWHERE,
@@ -27,18 +26,6 @@ from scheduler.model.cluster import (
 )
 from scheduler.model.demand import Taint
 from scheduler.model.resources import UNLIMITED, ResourceAxis, is_unlimited
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RowMoves:
-    """Rows of one layout in the next one.
-
-    before, after: the layouts.  rows: int64[n], by row before; -1 for a node that no longer exists.
-    """
-
-    before: int
-    after: int
-    rows: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

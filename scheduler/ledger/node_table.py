@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.ledger.node_columns import NodeColumns, RowMoves
+from scheduler.ledger.node_columns import NodeColumns
 from scheduler.model.admission import label_keys, obstacles
 from scheduler.model.cluster import PRODUCTS, Level, Mask, Matrix, Node, Nomination, Snapshot
 from scheduler.model.demand import Demand, HostPort
@@ -48,10 +48,6 @@ class NodeTable:
         self._columns: NodeColumns | None = None
         self._stale: set[str] = set()
         """Nodes that have changed since the columns were made."""
-        self._laid_out = 0
-        """The layout of `_columns`."""
-        self.moves: RowMoves | None = None
-        """How rows moved when the columns were last renewed. None: they did not, or columns did, too."""
         self._used: Matrix = np.zeros((0, 0))
         """float64[n, r]: what is used, in the rows of `_columns`."""
         self.layout = 0
@@ -289,7 +285,7 @@ class NodeTable:
         else:
             now = NodeColumns.of([self._nodes[name] for name in sorted(self._nodes)], self._levels)
         self._carry_over(before, now)
-        self._columns, self._laid_out = now, self.layout
+        self._columns = now
         self._stale.clear()
         return now
 
@@ -297,16 +293,12 @@ class NodeTable:
         """What is used, in the new rows. The pods of a node that had a row are not added up again."""
         if before is not None and before.names == now.names and before.axis == now.axis:
             return
-        self.moves = None
         used = np.zeros(now.capacity.shape)
         fresh: Iterable[int] = range(len(now.names))
         if before is not None and before.axis == now.axis:
             rows = np.array([before.index.get(name, -1) for name in now.names], dtype=np.int64)
             used[rows >= 0] = self._used[rows[rows >= 0]]
             fresh = np.flatnonzero(rows < 0).tolist()
-            moved = np.full(len(before.names), -1, dtype=np.int64)
-            moved[rows[rows >= 0]] = np.flatnonzero(rows >= 0)
-            self.moves = RowMoves(self._laid_out, self.layout, moved)
         else:
             self._vectors.clear()
         for row in fresh:

@@ -3,7 +3,7 @@
 Lives here: what counts as a run, and queries to that memory. Never here: its answers (runtimes).
 """
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from scheduler.ledger.cache import Cache
 from scheduler.ledger.gang import GangRecord, Spec
@@ -95,12 +95,33 @@ def expect(cache: Cache, record: GangRecord, *, forecast: bool = False) -> Estim
     One that overran by far is expected to have ended already, so its overrun counts and not the runtimes of others. A
     gang with a max-runtime runs no longer than that. If it declares nothing else, backfill assumes that time.
     """
-    says, most = declared(record), limit(record)
-    if record.observed.doubted and says is not None:
+    return expected(cache, terms(cache, record), forecast=forecast)
+
+
+class RunTerms(NamedTuple):
+    """Everything of a gang that decides how long it is expected to run. Many gangs have equal ones.
+
+    most: its max-runtime.  doubted: it has run far longer than declared.  endless: its owner's pods don't end by themselves.
+    """
+
+    run: Run
+    most: float | None
+    doubted: bool
+    endless: bool
+
+
+def terms(cache: Cache, record: GangRecord) -> RunTerms:
+    """The terms of this gang. They change only when it is reconciled, or with the policy."""
+    return RunTerms(_run(cache, record), limit(record), record.observed.doubted, kind(record) in FOREVER)
+
+
+def expected(cache: Cache, own: RunTerms, *, forecast: bool = False) -> Estimate:
+    """See `expect`."""
+    run, most, says = own.run, own.most, own.run[3]
+    if own.doubted and says is not None:
         return Estimate(says, says, says)
-    if most is not None and says is None and (not forecast or kind(record) in FOREVER):
+    if most is not None and says is None and (not forecast or own.endless):
         return Estimate(most, most, most)
-    run = _run(cache, record)
     found = cache.runtimes.likely(run) if forecast else cache.runtimes.of(run)
     if most is None or found.high <= most:
         return found

@@ -11,6 +11,8 @@ from scheduler.model.workload import Asleep, GangKey, Owner, OwnerTraits, Pod, U
 SCARS_KEPT: Final = 4096
 """Gangs with scars that are remembered after their last pod. The oldest are forgotten first."""
 
+CHANGES_KEPT: Final = 64
+"""Changed gangs that are noted beyond twice the number of gangs. If no pass reads them, all are read by the next."""
 
 Scars = tuple[Pinning, Health, Backoff, Preemption, RuntimeLimit]
 
@@ -56,6 +58,8 @@ class Registry:
         self.gang_of: dict[Uid, GangKey] = {}
         self.foreign_pods: dict[Uid, Pod] = {}
         """Unended pods of other schedulers and of native groups. Only their use of nodes counts."""
+        self._changed: dict[GangKey, None] | None = None
+        """Gangs that were reconciled or deleted since `changed`. None: too many, or it was never called."""
         self.asleep = SuspendedJobs()
         """Gangs with a suspended Job, whether or not others of their pods exist."""
         self._owned: dict[str, dict[GangKey, int]] = {}
@@ -100,6 +104,18 @@ class Registry:
     def owned_by(self, owner: str) -> Iterable[GangKey]:
         """Gangs with a member of the controller with this uid."""
         return self._owned.get(owner, ())
+
+    def note_change(self, key: GangKey) -> None:
+        """This gang was reconciled or deleted."""
+        if self._changed is not None:
+            self._changed[key] = None
+            if len(self._changed) > 2 * len(self.gangs) + CHANGES_KEPT:
+                self._changed = None
+
+    def changed(self) -> Iterable[GangKey] | None:
+        """Gangs that were reconciled or deleted since the last call, which one caller makes. None: any may be."""
+        found, self._changed = self._changed, {}
+        return found
 
     def enter(self, pod: Pod, key: GangKey, member: Member | None = None) -> tuple[GangRecord, Member]:
         record = self.gangs.get(key)

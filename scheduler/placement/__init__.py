@@ -1,8 +1,8 @@
 """The planner: which nodes can hold a gang, and which seats are best, for all members or none.
 
 Lives here: all code that compares nodes, as functions of one Snapshot.
-Never here: I/O, a clock, randomness, state between calls (a caller may keep a `FeasibilityCache`, which only saves
-work). Imports model only. The engine calls it through `planner`.
+Never here: I/O, a clock, randomness, state between calls (a caller may keep a `FeasibilityCache` and
+`StandingAnswers`, which only save work). Imports model only. The engine calls it through `planner`.
 
     planner            decide, rank, fits
     feasibility        which nodes may hold a demand, regardless of free capacity; cached by demand
@@ -10,6 +10,7 @@ work). Imports model only. The engine calls it through `planner`.
     distribution       how to distribute a number of members: filled up, or evenly like water
     packing, cosine    seating by strategy
     seating            seats for the whole quorum, then for the surplus; and what was missing
+    standing_answers   rejections that still hold after free capacity changed, by counts of members (member_counts)
     scoring            which node of several: tightness and alignment; and the quality of a placement
     victim_selection   which pods to preempt so that a whole gang fits; victims, victim_seats and victim_search
                        are its parts

@@ -89,9 +89,12 @@ class FeasibilityCache:
     One instance serves the snapshots of one ledger, because versions of different ledgers mean different clusters.
     """
 
-    def __init__(self, limit: int = 256) -> None:
-        """`limit`: entries of each kind. Most clusters see fewer than 256 distinct demands between two node changes."""
-        self._limit = limit
+    def __init__(self, limit: int = 256, gangs: int = 4096) -> None:
+        """limit: distinct demands, each with masks of all nodes. Most clusters see fewer between two node changes.
+
+        gangs: distinct gangs that were compared with an empty cluster.
+        """
+        self._limit, self._gangs = limit, gangs
         self._version: int | None = None
         self._kept: dict[tuple[object, ...], tuple[Where, _Basis]] = {}
         self._vain: dict[Hashable, Wait | None] = {}
@@ -103,6 +106,8 @@ class FeasibilityCache:
         kept = self._kept.get(demand.where)
         if kept is not None and kept[1].is_same(snapshot):
             return kept[0]
+        if len(self._kept) >= self._limit:
+            self._kept.clear()
         found = where(snapshot, demand)
         self._kept[demand.where] = found, _Basis.of(snapshot, demand)
         return found
@@ -118,11 +123,11 @@ class FeasibilityCache:
         """The cached result of `ask()` for this shape: why it could not be seated in an empty cluster. None: it could."""
         self._renew(snapshot)
         if shape not in self._vain:
+            if len(self._vain) >= self._gangs:
+                self._vain.clear()
             self._vain[shape] = ask()
         return self._vain[shape]
 
     def _renew(self, snapshot: Snapshot) -> None:
-        if max(len(self._kept), len(self._vain)) >= self._limit:
-            self._kept, self._vain = {}, {}
         if snapshot.nodes_version != self._version:
             self._version, self._vain, self._flavors = snapshot.nodes_version, {}, None

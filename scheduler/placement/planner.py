@@ -31,6 +31,7 @@ from scheduler.placement.node_candidates import (
     counted,
     gather,
     task_of,
+    total,
 )
 from scheduler.placement.scoring import quality
 from scheduler.placement.seating import blocked, describe, seat, seat_surplus, shortfall, unknown
@@ -245,6 +246,8 @@ def _wait(ground: Ground, task: SeatingProblem) -> Wait:
     def ask() -> Wait | None:
         idle = replace(snapshot, devices=snapshot.idle_devices)
         emptied = Ground.of(idle, replace(gang, strategy=easier), masks, empty=True, anchors=())
+        if len(quorum) == 1 and _has_places(emptied, quorum[0]):
+            return None
         hope = emptied.task(quorum, [])
         if hope.pool.rules is not None and hope.pool.rules.ordered and len(hope.pool) > COMPLETE:
             return None  # the search may have missed seats, so this must not be final
@@ -254,6 +257,23 @@ def _wait(ground: Ground, task: SeatingProblem) -> Wait:
     in_vain = masks.in_vain(snapshot, (sizes, easier, gang.level, gang.required), ask)
     reason = Reason.TOPOLOGY_UNSATISFIED if gang.required else Reason.INSUFFICIENT_RESOURCES
     return in_vain or _refusal(reason, ground, task)
+
+
+def _has_places(ground: Ground, batch: Batch) -> bool:
+    """Enough nodes have places for this batch, by number, so that it can be seated as the only one.
+
+    False: it cannot be seated, or numbers don't tell.
+    """
+    snapshot, gang = ground.snapshot, ground.gang
+    if ground.rules is not None or (gang.required and gang.strategy is Strategy.SPREAD):
+        return False
+    units = counted(ground.free, snapshot.axis.index, batch.demand, snapshot.devices) * ground.open_to(batch)
+    most = units.sum()
+    if gang.required:
+        level = snapshot.topology.level(gang.level) or 0
+        codes = snapshot.topology.columns[level]
+        most = total(codes, units, len(snapshot.topology.domains[level])).max(initial=0.0)
+    return bool(most >= len(batch.uids))
 
 
 def _place(task: SeatingProblem, scratch: Scratch, masks: FeasibilityCache) -> Place:

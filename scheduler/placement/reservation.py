@@ -11,8 +11,9 @@ gang with a wrong runtime delays the head by no more than its own overrun.
 """
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,7 @@ from scheduler.model.decision import Place
 from scheduler.model.policy import Policy
 from scheduler.model.queueing import OVERRUN_AT_LEAST, Estimate, Reservation, Stay, Waiting
 from scheduler.model.resources import Vector
-from scheduler.model.workload import Gang, Strategy, Uid
+from scheduler.model.workload import Gang, GangKey, Strategy, Uid
 from scheduler.placement import planner
 from scheduler.placement.feasibility import FeasibilityCache
 from scheduler.placement.node_candidates import counted, total
@@ -107,46 +108,115 @@ def could_hold(snapshot: Snapshot, free: Matrix, gang: Gang, masks: FeasibilityC
     return True
 
 
+Pods = tuple[NDArray[np.int64], Matrix]
+"""Rows int64[k] and uses float64[k, r] of some pods."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Running:
+    """Gangs that run, and when each is expected to end.
+
+    middles: float64[k].  least: float64[k], see `overrun_at_least`.  latest: float64[k], when a max-runtime ends it.
+    pods: int64[k], how many each has.  places: int64[k], where each is in `stays`, whose own ends do not count.
+    """
+
+    middles: Vector
+    least: Vector
+    latest: Vector
+    pods: NDArray[np.int64]
+    stays: Sequence[Stay]
+    places: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, stays: Sequence[Stay]) -> Self:
+        """These gangs, with their ends."""
+        return cls(
+            np.array([stay.ends.middle for stay in stays], dtype=np.float64),
+            np.array([overrun_at_least(stay.ends) for stay in stays], dtype=np.float64),
+            np.array([stay.latest for stay in stays], dtype=np.float64),
+            np.array([len(stay.rows) for stay in stays], dtype=np.int64),
+            stays,
+            np.arange(len(stays)),
+        )
+
+    def behind(self, first: Sequence[Stay]) -> Self:
+        """These gangs after some others."""
+        if not first:
+            return self
+        other = self.of(first)
+        return replace(
+            self,
+            middles=np.concatenate((other.middles, self.middles)),
+            least=np.concatenate((other.least, self.least)),
+            latest=np.concatenate((other.latest, self.latest)),
+            pods=np.concatenate((other.pods, self.pods)),
+            stays=(*first, *self.stays),
+            places=np.concatenate((other.places, self.places + len(first))),
+        )
+
+    def ends(self, now: float, least: float | None = None) -> Vector:
+        """float64[k], after `now`: when each is expected to end.  least: instead of its own."""
+        ends = expected_ends(self.middles, now, self.least if least is None else least)
+        out: Vector = np.where(self.latest > now, np.minimum(ends, self.latest), ends)
+        return out
+
+    def uses(self, gang: int) -> Pods:
+        """The pods of one gang."""
+        stay = self.stays[self.places[gang]]
+        return stay.rows, stay.uses
+
+    def keys(self) -> list[GangKey]:
+        """By gang."""
+        return [self.stays[place].key for place in self.places.tolist()]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Departures:
-    """The ends of pods, in order of time.
+    """The ends of gangs, in order of time.
 
-    times: float64[s], distinct and ascending. Step 0 is `now`, before any end.  upto: int64[s], how many of the pods
-    have ended by each time.  rows: int64[k] and uses: float64[k, r], the pods in the order of their ends.
+    times: float64[s], distinct and ascending. Step 0 is `now`, before any end.  upto: int64[s], how many of the gangs
+    have ended by each time.  order: int64[k], the gangs in the order of their ends.  uses: returns the pods of one.
     """
 
     times: Vector
     upto: NDArray[np.int64]
-    rows: NDArray[np.int64]
-    uses: Matrix
+    order: NDArray[np.int64]
+    uses: Callable[[int], Pods]
 
     def then(self, snapshot: Snapshot, step: int) -> Snapshot:
         """The snapshot at this step."""
-        gone = int(self.upto[step])
-        return snapshot.freed((self.rows[:gone], self.uses[:gone]))
+        return snapshot.freed(*self._gone(int(self.upto[step])))
+
+    def _gone(self, gangs: int) -> list[Pods]:
+        """The pods of so many gangs, as one."""
+        if not gangs:
+            return []
+        rows, uses = zip(*map(self.uses, self.order[:gangs].tolist()), strict=True)
+        return [(np.concatenate(rows), np.concatenate(uses))]
 
 
-def departures(
-    snapshot: Snapshot, ends: Vector, pods: Sequence[tuple[NDArray[np.int64], Matrix]], now: float
-) -> Departures:
-    """The departures of these pods at these ends (float64[k], after `now`; an infinite one never comes)."""
-    sorted_ends = np.argsort(ends, kind="stable")
-    order = sorted_ends[np.isfinite(ends[sorted_ends])].tolist()
-    times, first = np.unique(ends[order], return_index=True)
-    left = np.cumsum([0, *(len(pods[stay][0]) for stay in order)])
-    upto = np.append(left[first], left[-1])
+def departures(ends: Vector, uses: Callable[[int], Pods], now: float) -> Departures:
+    """The departures of gangs at these ends (float64[k], after `now`; an infinite one never comes).
+
+    uses: returns the pods of a gang.
+    """
+    order = np.argsort(ends, kind="stable")
+    order = order[: np.count_nonzero(np.isfinite(ends))]
+    in_order = ends[order]
+    later = np.flatnonzero(in_order[1:] != in_order[:-1]) + 1  # where a gang ends after the one before
+    first = np.append(0, later)[: len(order)]
     return Departures(
-        times=np.concatenate([[now], times]),
-        upto=upto if len(times) else np.zeros(1, dtype=np.int64),
-        rows=np.concatenate([pods[stay][0] for stay in order] or [np.zeros(0, dtype=np.int64)]),
-        uses=np.concatenate([pods[stay][1] for stay in order] or [np.zeros((0, len(snapshot.axis)))]),
+        times=np.concatenate([[now], in_order[first]]),
+        upto=np.concatenate([[0], later, [len(order)]])[: len(first) + 1],
+        order=order,
+        uses=uses,
     )
 
 
 def reserve(
     snapshot: Snapshot,
     gang: Gang,
-    stays: Sequence[Stay],
+    running: Running,
     policy: Policy,
     now: float,
     allowed: Mapping[Uid, Mask] | None = None,
@@ -158,13 +228,19 @@ def reserve(
     allowed, masks: as for `planner.decide`, which runs log2(distinct ends) + 2 times at most, mostly once.
     Host ports and nominations of other pods are assumed not to change.
     """
-    middles = np.array([stay.ends.middle for stay in stays], dtype=np.float64)
-    least = np.full(len(stays), OVERRUN_AT_LEAST)
-    for late in np.flatnonzero(middles <= now).tolist():
-        least[late] = overrun_at_least(stays[late].ends)
-    ends = at_the_latest(expected_ends(middles, now, least), stays, now)
-    going = departures(snapshot, ends, [(stay.rows, stay.uses) for stay in stays], now)
+    going = departures(running.ends(now), running.uses, now)
     return Search(snapshot, gang, policy, going, allowed, masks or FeasibilityCache()).earliest()
+
+
+def first_that(steps: int, holds: Callable[[int], bool]) -> int:
+    """The first of these steps at which it holds, and from then on. `steps`: at none of them.
+
+    Steps double until it holds, and are bisected then, because a late step costs more than an early one.
+    """
+    low, high = 0, 0
+    while high < steps and not holds(high):
+        low, high = high + 1, 2 * high + 1
+    return low + bisect_left(range(low, min(high, steps)), True, key=holds)
 
 
 @dataclass(slots=True, eq=False)
@@ -185,7 +261,7 @@ class Search:
     def earliest(self) -> Reservation | None:
         """Bisect the steps, because capacity only grows from step to step: first by counting, then with the planner."""
         last = len(self.going.times) - 1
-        first = bisect_left(range(last + 1), True, key=self._could)
+        first = first_that(last + 1, self._could)
         if first > last:
             return None
         found = self._ask(first)

@@ -301,7 +301,7 @@ class Simulation:
         """The same for any gang, by the planner."""
         setup = self._setup
         picture = replace(setup.snapshot, free=self._capacity.free)
-        going = departures(picture, ends, [(runs.rows, runs.uses) for runs in running], self._now)
+        going = departures(ends, lambda gang: (running[gang].rows, running[gang].uses), self._now)
         search = Search(picture, shape.gang, setup.policy, going, None, setup.masks)
         found = search.earliest()
         self._tries -= search.asked

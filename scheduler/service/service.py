@@ -13,8 +13,8 @@ from typing import Final
 import structlog
 
 from scheduler.clock import steady
-from scheduler.engine import INLINE_LIMIT, Engine, Fault, Question, attempt
 from scheduler.engine import Answer as Made
+from scheduler.engine import Engine, Fault, Question, attempt
 from scheduler.kube.actions import Actions
 from scheduler.model.decision import Reason
 from scheduler.model.effects import Effect
@@ -234,7 +234,7 @@ class Service:
 
     async def _decision(self, question: Question) -> Made | Fault:
         """The planner's answer. A large question is computed on a thread."""
-        if question.size <= INLINE_LIMIT:
+        if self.engine.is_quick(question):
             return self.engine.answer(question)
         self.engine.away = question
         return await asyncio.to_thread(attempt, question, self.engine.policy)

@@ -5,8 +5,9 @@ from contextlib import nullcontext
 
 import pytest
 
-from bench.micro import asking, canned, filtering, loading, plan, relabeling, sizing, world
+from bench.micro import asking, canned, ended_pod, filtering, loading, plan, relabeling, sizing, world
 from bench.micro.children import child
+from scheduler.engine.preemption_candidates import BLOCKED
 from scheduler.model.decision import Place, Reason
 from scheduler.model.workload import Strategy
 from scheduler.placement import planner
@@ -80,6 +81,18 @@ def test_preferred_cases_are_placed(strategy):
     assert isinstance(decision, Place)
     assert len(decision.seats) == 64
     assert not {int(node[1:]) % 10 for node in decision.seats.values()} & {3, 7}
+
+
+def test_pod_ends_in_a_full_cluster_and_every_shape_waits():
+    """What is measured is a pass that seats no gang, over as many shapes as gangs, each of which waits for capacity."""
+    engine = ended_pod.full(40, 30)
+    free = engine.snapshot().free[:, engine.snapshot().axis.index["nvidia.com/gpu"]]
+    waiting = [record for record in engine.ledger.registry.gangs.values() if record.wanted is not None]
+
+    assert free.sum() == 0
+    assert len({record.wanted.shape for record in waiting}) == len(waiting) == 30
+    assert {record.verdict.decision.reason for record in waiting} <= BLOCKED
+    assert ended_pod.best(40, 30, tries=1) > 0
 
 
 def test_sizes_are_decided_of_jobs_that_grow():

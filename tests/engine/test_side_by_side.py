@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-import scheduler.engine.engine as door
+import scheduler.engine.cycle as door
 from scheduler.engine import Engine
 from scheduler.model import events as ev
 from scheduler.model.decision import Reason

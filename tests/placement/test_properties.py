@@ -137,6 +137,17 @@ def test_books_are_in_order(ledger, gang, data):
         assert sum(decision.shortfall.blocked.values()) <= len(names)
 
 
+@pytest.mark.slow
+@given(books(), gangs())
+def test_places_of_an_empty_cluster_are_counted_where_counting_tells(ledger, gang):
+    """Whether waiting is futile does not depend on it: the answer is the same if the seats are searched for."""
+    snapshot = picture(ledger)
+    counted = planner.decide(snapshot, gang, POLICY)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(planner, "_has_places", lambda *_: False)
+        assert planner.decide(snapshot, gang, POLICY) == counted
+
+
 @given(books(), gangs())
 def test_same_question_same_answer(ledger, gang):
     """Equal input gives equal output, with and without remembered masks."""

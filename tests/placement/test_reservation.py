@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,25 +13,30 @@ from scheduler.model.decision import Place
 from scheduler.model.policy import Policy
 from scheduler.model.queueing import Estimate, Stay, Waiting
 from scheduler.model.workload import GangKey
-from scheduler.placement import planner
+from scheduler.placement import planner, reservation
 from scheduler.placement.feasibility import FeasibilityCache
 from scheduler.placement.reservation import (
+    Running,
     Search,
     beside,
     could_hold,
     departures,
     expected_ends,
+    first_that,
     leaves,
     narrowed,
     overrun_at_least,
     quorum_alone,
-    reserve,
     uses_of,
 )
 from tests.support.builders import GPU, a_cluster, a_demand, a_gang, a_role, some_amounts
 
 NOW = 1000.0
 POLICY = Policy()
+
+
+def reserve(snapshot, gang, stays, *rest):
+    return reservation.reserve(snapshot, gang, Running.of(stays), *rest)
 
 
 def a_stay(snapshot, name, ends, **gpus) -> Stay:
@@ -204,14 +210,56 @@ def test_few_decisions_are_asked_for():
     names = [f"n{node}" for node in range(4)]
     snapshot, stays = full(4, *((f"s{i}", NOW + 1 + i, {names[i % 4]: 1}) for i in range(32)))
     many = [replace(stay, ends=Estimate(t, t, t)) for t, stay in enumerate(stays * 32, start=1001)]
-    going = departures(
-        snapshot, np.array([s.ends.middle for s in many]), [(s.rows, s.uses) for s in many], NOW
-    )
+    going = departures(np.array([s.ends.middle for s in many]), Running.of(many).uses, NOW)
     roles = [a_role("big", 2, gpu=7), a_role("small", 2, gpu=1), a_role("cpu", 4, cpu=8)]
     search = Search(snapshot, a_gang(roles=roles), POLICY, going, None, FeasibilityCache())
 
     assert search.earliest() is not None
     assert 1 <= search.asked <= math.log2(len(many)) + 2
+
+
+@pytest.mark.parametrize("steps", range(40))
+def test_steps_double_and_are_bisected(steps):
+    """The first step that holds is found, however many there are, and none far beyond it is looked at."""
+    for first in range(steps + 1):
+        asked: list[int] = []
+        assert first_that(steps, partial(_noted, asked, first)) == first
+        assert max(asked, default=0) <= 2 * first + 1
+        assert len(asked) <= 2 * math.log2(first + 2) + 2
+
+
+def _noted(asked: list[int], first: int, step: int) -> bool:
+    asked.append(step)
+    return step >= first
+
+
+def test_departures_are_in_order_of_time():
+    """Ends at one time are one step; one that never comes is none, and the pods of all before have left at each."""
+    snapshot, stays = full(3, *((f"s{i}", NOW + 1, {f"n{i}": 1}) for i in range(3)))
+    running = Running.of(stays)
+    going = departures(np.array([NOW + 7, math.inf, NOW + 5]), running.uses, NOW)
+    column = snapshot.axis.index[GPU]
+    free = [going.then(snapshot, step).free[:, column].tolist() for step in range(len(going.times))]
+
+    assert going.times.tolist() == [NOW, NOW + 5, NOW + 7]
+    assert free[0] == snapshot.free[:, column].tolist()
+    assert [now - before for now, before in zip(free[2], free[0], strict=True)] == [1, 0, 1]
+    assert departures(np.array([]), running.uses, NOW).times.tolist() == [NOW]
+    assert (
+        departures(np.array([math.inf]), running.uses, NOW).then(snapshot, 0).free.tolist()
+        == snapshot.free.tolist()
+    )
+
+
+def test_gangs_that_end_before_others_come_first():
+    """Pods that already terminate are joined to the gangs that run, with their own ends and pods."""
+    _, stays = full(4, *((f"s{i}", NOW + 1 + i, {f"n{i}": 1}) for i in range(4)))
+    joined, whole = Running.of(stays[2:]).behind(stays[:2]), Running.of(stays)
+
+    assert joined.ends(NOW).tolist() == whole.ends(NOW).tolist()
+    assert joined.keys() == whole.keys() == [stay.key for stay in stays]
+    assert all(joined.uses(n)[0].tolist() == whole.uses(n)[0].tolist() for n in range(4))
+    assert Running.of(stays).behind(()).keys() == whole.keys()
 
 
 # ── against brute force ─────────────────────────────────────────────────────────────────────────────────────

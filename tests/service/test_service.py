@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.engine import Engine, planning
+from scheduler.engine import Engine, cycle, planning
 from scheduler.ledger.counts import Fault
 from scheduler.ledger.fault_isolation import FAILED
 from scheduler.model import events as ev
@@ -182,7 +182,7 @@ async def test_a_lease_that_another_held_ends_the_loop(acting: bool):
 
 async def test_a_large_question_is_answered_beside_the_loop(world: World, monkeypatch: pytest.MonkeyPatch):
     """What takes long is worked out on a thread, and its seats are held all the same."""
-    monkeypatch.setattr(room, "INLINE_LIMIT", 1)
+    monkeypatch.setattr(cycle, "INLINE_LIMIT", 1)
     world.sees(*nodes(4), *(a_member(i, of=4) for i in range(4)))
     world.service.synced()
 
@@ -208,7 +208,7 @@ async def test_an_answer_that_comes_too_late_is_dropped(world: World, monkeypatc
             asyncio.run_coroutine_threadsafe(_see(world, thief, taken), loop).result(5)
         return decide(question, policy)
 
-    monkeypatch.setattr(room, "INLINE_LIMIT", 1)
+    monkeypatch.setattr(cycle, "INLINE_LIMIT", 1)
     monkeypatch.setattr(room, "attempt", slow)
     world.sees(*nodes(2), *(a_member(i, of=4, gpus=2) for i in range(4)))
     world.service.synced()
@@ -232,7 +232,7 @@ async def test_a_gang_at_which_the_planner_fails_is_refused(
             raise ZeroDivisionError
         return decide(asked, *rest)
 
-    monkeypatch.setattr(room, "INLINE_LIMIT", 0 if beside else room.INLINE_LIMIT)
+    monkeypatch.setattr(cycle, "INLINE_LIMIT", 0 if beside else cycle.INLINE_LIMIT)
     monkeypatch.setattr(planning, "decide", fails)
     other = GangKey("team", "other")
     first, second = a_member(0, of=1).pod, a_member(1, of=1).pod
@@ -323,7 +323,7 @@ async def test_a_moment_without_sight_while_a_thread_thinks_ends_the_pass(
             asyncio.run_coroutine_threadsafe(blink(), loop).result(5)
         return decide(question, policy)
 
-    monkeypatch.setattr(room, "INLINE_LIMIT", 1)
+    monkeypatch.setattr(cycle, "INLINE_LIMIT", 1)
     monkeypatch.setattr(room, "attempt", slow)
     world.sees(*nodes(2), *(a_member(i, of=4) for i in range(4)))
     world.service.synced()
@@ -376,7 +376,7 @@ async def test_what_slept_submits_nothing(monkeypatch: pytest.MonkeyPatch, repla
         world.acting = False
         return decide(question, policy)
 
-    monkeypatch.setattr(room, "INLINE_LIMIT", 0)
+    monkeypatch.setattr(cycle, "INLINE_LIMIT", 0)
     monkeypatch.setattr(room, "attempt", sleeps)
     world.sees(*nodes(2), *(a_member(i, of=4) for i in range(4)))
     world.service.synced()

@@ -19,6 +19,7 @@ from scheduler.model.workload import GangKey, Phase, Pod, PodKey, Uid
 from tests.engine.support import accountant, kept
 from tests.engine.support.api import Controller
 from tests.engine.support.cast import OURS, a_membership, a_pod, an_owner, traits_of
+from tests.engine.support.untrue import untrue_answers, untrue_ends
 from tests.engine.support.wishes import (
     GOINGS,
     MISHAPS,
@@ -345,6 +346,7 @@ class Gangs(RuleBasedStateMachine):
         self.nothing_is_overdrawn()
         self.nobody_is_above_a_ceiling()
         self.nobody_holds_in_vain()
+        self.answers_that_stand_are_true()
 
     # ── what must be true ───────────────────────────────────────────────────────────────────────────────
 
@@ -383,6 +385,13 @@ class Gangs(RuleBasedStateMachine):
             most = dict(share.ceiling).get(GPU)
             in_use = used(self.world.engine, name, but=self.late)
             assert most is None or in_use <= most, f"{name} is above its ceiling"
+
+    @invariant()
+    def answers_that_stand_are_true(self) -> None:
+        """What is known of waiting and of running gangs without looking at them is what is true of them now."""
+        if hasattr(self, "world"):
+            assert untrue_answers(self.world.engine) == []
+            assert untrue_ends(self.world.engine, self.world.now) == []
 
     @invariant()
     def nobody_holds_in_vain(self) -> None:

@@ -1,0 +1,184 @@
+"""When running gangs end: one number per gang in a few columns, of which only the changed ones are computed again.
+
+Lives here: the seated gangs that end by themselves, their pods' nodes, and their expected ends. Gangs that were reconciled
+are read again. When a namespace's runtimes have taught something, each of its kinds of gangs is estimated once again.
+Never here: what an estimate is (ledger.observed_runs), or what a reservation makes of it (placement.reservation).
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.ledger import Ledger, observed_runs
+from scheduler.ledger.gang import GangRecord, Member, Spec
+from scheduler.ledger.observed_runs import RunTerms
+from scheduler.ledger.phase import SEATED
+from scheduler.model.cluster import Matrix, Snapshot
+from scheduler.model.queueing import Estimate, Stay
+from scheduler.model.workload import GangKey, Pod, Uid
+from scheduler.placement.reservation import Running, overrun_at_least
+
+Footing: TypeAlias = tuple[NDArray[np.int64], Matrix, tuple[Uid, ...]]
+"""Rows int64[k], uses float64[k, r] and uids of some pods."""
+
+UNKNOWN: Final = Estimate(0.0, 0.0, 0.0)
+"""The end of a gang whose columns hold it."""
+
+KINDS_KEPT: Final = 64
+"""Kinds of gangs with an estimate, beyond two for each gang. Then those of ended gangs are dropped."""
+
+
+class RunningGangs:
+    """The ends of all seated gangs. A place in the columns belongs to one gang, and is used again."""
+
+    def __init__(self, ledger: Ledger, footing: Callable[[Snapshot, Iterable[Pod]], Footing | None]) -> None:
+        self._ledger = ledger
+        self._footing = footing
+        self._layout = -1
+        """The layout of nodes and resources to which rows and uses refer."""
+        self._clear()
+
+    def _clear(self) -> None:
+        self._place: dict[GangKey, int] = {}
+        self._stays: list[Stay] = []
+        self._unused: list[int] = []
+        self._numbers = np.zeros(0, dtype=np.int64)
+        """By place, the gang's number; -1: the place is unused."""
+        self._pods = np.zeros(0, dtype=np.int64)
+        self._since = np.zeros(0)
+        """By place, when the gang began to run; NaN: it has not yet."""
+        self._most = np.zeros(0)
+        """By place, its max-runtime."""
+        self._kind = np.zeros(0, dtype=np.int64)
+        """By place, the number of its terms."""
+        self._kinds: dict[RunTerms, int] = {}
+        self._estimates = np.zeros((0, 4))
+        """By number of the terms: middle, low, high, and the least overrun."""
+        self._taught: dict[str, int] = {}
+        """By namespace, the version of the runtimes from which its estimates come."""
+
+    # ── questions ───────────────────────────────────────────────────────────────────────────────────────
+
+    def running(self, snapshot: Snapshot, now: float) -> Running:
+        """The ends of all seated gangs that end by themselves, in the order in which they were first seen."""
+        places, began = self._now(snapshot, now)
+        own = self._estimates[self._kind[places]]
+        return Running(
+            middles=began + own[:, 0],
+            least=own[:, 3],
+            latest=began + self._most[places],
+            pods=self._pods[places],
+            stays=self._stays.copy(),
+            places=places,
+        )
+
+    def stays(self, snapshot: Snapshot, now: float) -> tuple[Stay, ...]:
+        """The same, gang by gang."""
+        places, began = self._now(snapshot, now)
+        ends = began[:, None] + self._estimates[self._kind[places], :3]
+        latest = began + self._most[places]
+        return tuple(
+            self._stays[place].until(Estimate(*own), last)
+            for place, own, last in zip(places.tolist(), ends.tolist(), latest.tolist(), strict=True)
+        )
+
+    def _now(self, snapshot: Snapshot, now: float) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """The places in use, and when their gangs began: now, if they have not yet."""
+        self._follow(snapshot)
+        used = np.flatnonzero(self._numbers >= 0)
+        places = used[np.argsort(self._numbers[used], kind="stable")]
+        since = self._since[places]
+        return places, np.where(np.isnan(since), now, since)
+
+    # ── facts ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def _follow(self, snapshot: Snapshot) -> None:
+        """Read what has changed since the last call."""
+        registry = self._ledger.registry
+        layout, changed = self._ledger.nodes.layout, registry.changed()
+        if changed is None or layout != self._layout:
+            self._layout = layout
+            self._clear()
+            changed = registry.gangs
+        for key in changed:
+            self._read(key, registry.gangs.get(key), snapshot)
+        if len(self._kinds) > 2 * len(self._place) + KINDS_KEPT:  # most belong to gangs that have ended
+            self._kinds, self._taught = {}, {}
+            for key, place in self._place.items():
+                self._kind[place] = self._number(observed_runs.terms(self._ledger, registry.gangs[key]))
+        self._learn()
+
+    def _read(self, key: GangKey, record: GangRecord | None, snapshot: Snapshot) -> None:
+        place = self._place.get(key)
+        seated = record is not None and record.state in SEATED
+        terms = observed_runs.terms(self._ledger, record) if record is not None and seated else None
+        stay = self._stay(record, terms, snapshot) if record is not None and terms is not None else None
+        if record is None or terms is None or stay is None:
+            if place is not None:
+                del self._place[key]
+                self._numbers[place] = -1
+                self._unused.append(place)
+            return
+        if place is None:
+            place = self._place[key] = self._unused.pop() if self._unused else self._another(stay)
+        since, most = record.observed.since, terms.most
+        self._stays[place] = stay
+        self._numbers[place] = record.number
+        self._pods[place] = len(stay.rows)
+        self._since[place] = np.nan if since is None else since
+        self._most[place] = np.inf if most is None else most
+        self._kind[place] = self._number(terms)
+
+    def _stay(self, record: GangRecord, terms: RunTerms, snapshot: Snapshot) -> Stay | None:
+        """Its pods. None: none has a node, or it does not end by itself."""
+        declares = isinstance(record.spec, Spec) and record.spec.wish.expected_runtime is not None
+        if terms.endless and terms.most is None and not declares:
+            return None
+        footing = self._footing(snapshot, [m.pod for m in record.live() if _seated(m)])
+        if footing is None:
+            return None
+        rows, uses, uids = footing
+        return Stay(record.key, rows, uses, UNKNOWN, record.key.namespace, uids=uids)
+
+    def _another(self, stay: Stay) -> int:
+        """A new place, for this gang. The columns double when they are full."""
+        place = len(self._stays)
+        if place == len(self._numbers):
+            more = max(64, place)
+            self._numbers = np.append(self._numbers, np.full(more, -1, dtype=np.int64))
+            self._pods = np.append(self._pods, np.zeros(more, dtype=np.int64))
+            self._kind = np.append(self._kind, np.zeros(more, dtype=np.int64))
+            self._since = np.append(self._since, np.zeros(more))
+            self._most = np.append(self._most, np.zeros(more))
+        self._stays.append(stay)
+        return place
+
+    def _number(self, terms: RunTerms) -> int:
+        number = self._kinds.get(terms)
+        if number is None:
+            number = self._kinds[terms] = len(self._kinds)
+            if number >= len(self._estimates):
+                self._estimates = np.vstack((self._estimates, np.zeros((max(16, number), 4))))
+            self._estimate(terms, number)
+            self._taught.setdefault(terms.run[0], self._ledger.runtimes.version(terms.run[0]))
+        return number
+
+    def _estimate(self, terms: RunTerms, number: int) -> None:
+        found = observed_runs.expected(self._ledger, terms)
+        self._estimates[number] = found.middle, found.low, found.high, overrun_at_least(found)
+
+    def _learn(self) -> None:
+        """Estimate again the kinds of gangs about which something was learned."""
+        version = self._ledger.runtimes.version
+        fresh = {name: now for name, before in self._taught.items() if (now := version(name)) != before}
+        if fresh:
+            self._taught |= fresh
+            for terms, number in self._kinds.items():
+                if terms.run[0] in fresh:
+                    self._estimate(terms, number)
+
+
+def _seated(member: Member) -> bool:
+    return member.bound or (member.hold is not None and member.hold.until is None)

@@ -1,0 +1,364 @@
+"""Answers to waiting gangs that still hold after free capacity has changed, with the figures of the new capacity.
+
+Lives here: the gangs for which counting is enough, and their answers by counts. An answer is the planner's, to the last
+figure, or there is none: then the planner must be asked.
+Never here: the counts (member_counts), or which gang is asked about (engine.equivalence).
+
+Why counting is enough: a gang fits in no place where one of its demands has too few places on its own. The figures of a
+rejection name the first demand, in the planner's order, that is short. If that demand is short on its own, or in every
+domain at most one demand has any place, then its count is the figure. In the few domains where several demands have
+places, the planner seats them, in these domains alone.
+Not covered: host ports, rules about neighbors (also of placed pods), seated or excluded members, nominations, shared devices.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from scheduler.model.cluster import Mask, Matrix, Snapshot
+from scheduler.model.decision import Decision, Reason, Shortfall, Wait
+from scheduler.model.workload import Gang, GangKey, Role, Strategy
+from scheduler.placement.distribution import Counts, ascending, share
+from scheduler.placement.feasibility import FeasibilityCache
+from scheduler.placement.member_counts import CountedDemands, MemberCounts, Rows
+from scheduler.placement.node_candidates import Batch, NodeCandidates, SeatingProblem
+from scheduler.placement.packing import one_domain, tried
+from scheduler.placement.planner import as_is, batches_of_quorum
+from scheduler.placement.seating import describe
+
+SHAPES_KEPT: Final = 4096
+"""Shapes whose answers are kept. Beyond that, all are forgotten and learned again."""
+
+SUMS_KEPT: Final = 1 << 21
+"""Sums by domain that are kept for each matrix: 16 MiB. A required level `host` has as many domains as nodes."""
+
+MASKS_KEPT: Final = 1 << 23
+"""Nodes in all masks of nodes that are open to a demand: 8 MiB. Demands with equal selectors and tolerations share one."""
+
+CONTESTED: Final = 2_000
+"""Nodes in domains where several demands have places. With more, asking the planner costs as much."""
+
+RESOURCES: Final = "resources"
+
+
+def is_countable(gang: Gang) -> bool:
+    """Counting may decide that this gang does not fit."""
+    bare = not any(role.neighbors or role.demand.ports for role in gang.roles)
+    return bare and gang.quorum > 0 and not gang.anchors and not gang.barred
+
+
+@dataclass(slots=True, eq=False)
+class Shape:
+    """A gang that stands for all of its shape.
+
+    roles: those with a quorum.  needs: by role, its quorum.  demands: by role, the number of its demand on the nodes where it may go.
+    kept_for: by role, the number of its demand on the nodes that count for a reservation.
+    texts: by role, its demand.  sizes: by role, the largest share of a node.
+    eligible: bool[g], the domains over which a required spread must be even.  level: the column of a required level.
+    """
+
+    gang: Gang
+    roles: tuple[Role, ...]
+    needs: tuple[int, ...]
+    level: int | None
+    demands: tuple[int, ...]
+    kept_for: tuple[int, ...]
+    texts: tuple[str, ...]
+    sizes: tuple[float, ...]
+    eligible: Mask | None
+    blocked: dict[int, tuple[Mapping[str, int], int]] = field(default_factory=dict)
+    """By role: the nodes that each obstacle excludes, and how many no obstacle excludes."""
+
+
+@dataclass(slots=True, eq=False)
+class Told:
+    """The answers in one context: free capacity, or what a reservation leaves of it.
+
+    stale: shapes whose counts have changed since.  held_for: the gang of the reservation.
+    """
+
+    answers: dict[int, Wait] = field(default_factory=dict)
+    stale: set[int] = field(default_factory=set)
+    held_for: GangKey | None = None
+
+
+class StandingAnswers:
+    """The answers that hold in the newest snapshot, by the number of the shape, for one version of the nodes."""
+
+    def __init__(self, snapshot: Snapshot, masks: FeasibilityCache) -> None:
+        """snapshot: any with these nodes."""
+        self._snapshot: Final = snapshot
+        self._masks: Final = masks
+        self._scale: Final = snapshot.scale
+        self._demands: Final = CountedDemands(snapshot, masks)
+        self._shapes: Final[dict[int, Shape]] = {}
+        self._users: Final[dict[int, set[int]]] = {}
+        """By demand, the shapes with it."""
+        self._free: Final = MemberCounts(self._demands, snapshot.free)
+        self._left: MemberCounts | None = None
+        self._told, self._told_behind = Told(), Told()
+        self.labeled: Final[dict[int, Gang]] = {}
+        """Shapes with labels that selectors read. Their answers hold if no placed pod keeps them away."""
+
+    def is_of(self, snapshot: Snapshot) -> bool:
+        """This snapshot has the same nodes."""
+        return self._snapshot.nodes_version == snapshot.nodes_version
+
+    @property
+    def is_full(self) -> bool:
+        """It keeps no more shapes."""
+        demands = self._demands
+        many = demands.domains > SUMS_KEPT or demands.masked > MASKS_KEPT
+        return many or len(self._shapes) >= SHAPES_KEPT
+
+    # ── answers ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def free(self, snapshot: Snapshot) -> dict[int, Wait]:
+        """The answers in this snapshot."""
+        self._follow(snapshot.free)
+        return self._known(snapshot, self._told, self._free)
+
+    def behind(self, snapshot: Snapshot, left: Matrix, held_for: GangKey) -> dict[int, Wait]:
+        """The answers to gangs that may use only what a reservation leaves.
+
+        left: float64[n, r], this part of the free capacity.  held_for: the gang of the reservation.
+        """
+        self._follow(snapshot.free, left)
+        if held_for != self._told_behind.held_for:
+            self._told_behind.held_for = held_for
+            self._told_behind.stale.update(self._shapes)
+        return self._known(snapshot, self._told_behind, self._follow_left(left), self._free)
+
+    def _known(
+        self, snapshot: Snapshot, told: Told, seats: MemberCounts, kept: MemberCounts | None = None
+    ) -> dict[int, Wait]:
+        for number in told.stale:
+            found = self._answer(self._shapes[number], seats, kept, told.held_for)
+            if found is None:
+                told.answers.pop(number, None)
+            elif found != told.answers.get(number):
+                told.answers[number] = found
+        told.stale.clear()
+        above = max((own.priority for own in snapshot.nominations), default=None)
+        if above is None:
+            return dict(told.answers)
+        return {n: own for n, own in told.answers.items() if self._shapes[n].gang.priority > above}
+
+    def _follow(self, free: Matrix, left: Matrix | None = None) -> None:
+        """Count in these matrices instead, and note the shapes with other counts."""
+        changed = self._users_of(self._free.follow(free))
+        self._free.extend()
+        self._told.stale |= changed
+        self._told_behind.stale |= changed
+        if left is not None:
+            self._follow_left(left)
+
+    def _follow_left(self, left: Matrix) -> MemberCounts:
+        if self._left is None:
+            self._left = self._free.copy()
+        self._told_behind.stale |= self._users_of(self._left.follow(left))
+        self._left.extend()
+        return self._left
+
+    def _users_of(self, demands: Iterable[int]) -> set[int]:
+        return {number for demand in demands for number in self._users.get(demand, ())}
+
+    # ── learning ────────────────────────────────────────────────────────────────────────────────────────
+
+    def learn(
+        self, number: int, gang: Gang, snapshot: Snapshot, kept: Matrix | None, decision: Decision
+    ) -> None:
+        """The planner's answer to a gang of this shape, in this snapshot of the same nodes.
+
+        kept: float64[n, r], the free capacity with the reserved part, if the snapshot excludes that part.
+        """
+        if not isinstance(decision, Wait) or decision.shortfall is None or self.is_full:
+            return
+        nominated = any(own.priority >= gang.priority for own in snapshot.nominations)
+        if nominated or snapshot.neighbors is not None or snapshot.devices is not None:
+            return
+        shape = self._shapes.get(number) or self._shape(gang, snapshot)
+        if shape is None:
+            return
+        self._follow(snapshot.free if kept is None else kept)
+        seats = self._free if kept is None else self._follow_left(snapshot.free)
+        short = self._short(shape, seats)
+        if short is None or short[0] in shape.blocked:
+            return
+        fixed = {kind: count for kind, count in decision.shortfall.blocked.items() if kind != RESOURCES}
+        resources = decision.shortfall.blocked.get(RESOURCES, 0)
+        shape.blocked[short[0]] = fixed, resources + int(seats.nodes[shape.demands[short[0]]])
+        if self._answer(shape, seats, None if kept is None else self._free, decision.held_for) != decision:
+            del shape.blocked[short[0]]
+            return
+        self._shapes[number] = shape
+        if any(role.labels is not None for role in gang.roles):
+            self.labeled[number] = gang
+        for demand in (*shape.demands, *shape.kept_for):
+            self._users.setdefault(demand, set()).add(number)
+        self._told.stale.add(number)
+        self._told_behind.stale.add(number)
+
+    def _shape(self, gang: Gang, snapshot: Snapshot) -> Shape | None:
+        if not is_countable(gang):
+            return None
+        level = snapshot.topology.level(gang.level) if gang.required else None
+        roles = tuple(role for role in gang.roles if role.quorum)
+        spreads = gang.required and gang.strategy is Strategy.SPREAD
+        index, scale = snapshot.axis.index, self._scale
+        if any(name not in index for role in roles for name, _ in role.demand.requests):
+            return None
+
+        def numbers(level: int | None) -> tuple[int, ...]:
+            return tuple(self._demands.number(role.demand, level) for role in roles)
+
+        return Shape(
+            gang,
+            roles,
+            tuple(len(role.quorum) for role in roles),
+            level,
+            numbers(level),
+            numbers(None if spreads else level),
+            tuple(describe(role.demand) for role in roles),
+            tuple(
+                max((want / scale[index[name]] for name, want in role.demand.requests), default=0.0)
+                for role in roles
+            ),
+            self._eligible(gang, snapshot, level) if spreads and level is not None else None,
+        )
+
+    def _eligible(self, gang: Gang, snapshot: Snapshot, level: int) -> Mask:
+        batches = [
+            *batches_of_quorum(gang, None),
+            *(Batch(r.demand, r.surplus) for r in gang.roles if r.surplus),
+        ]
+        nodes = as_is(snapshot, gang, self._masks).eligible(batches)
+        out = np.zeros(len(snapshot.topology.domains[level]) + 1, dtype=bool)
+        out[self._demands.codes(level)[nodes]] = True
+        return out[:-1]
+
+    # ── one answer ──────────────────────────────────────────────────────────────────────────────────────
+
+    def _answer(
+        self, shape: Shape, seats: MemberCounts, kept: MemberCounts | None, held_for: GangKey | None
+    ) -> Wait | None:
+        """The planner's answer. None: the gang may fit, or counting does not give the figures."""
+        short = self._short(shape, seats)
+        if short is None or short[0] not in shape.blocked:
+            return None
+        role, best, domain = short
+        fixed, left = shape.blocked[role]
+        resources = left - int(seats.nodes[shape.demands[role]])
+        own = Shortfall(
+            shape.needs[role],
+            shape.texts[role],
+            shape.gang.level,
+            domain,
+            best,
+            {**fixed, RESOURCES: resources} if resources else fixed,
+        )
+        if kept is not None and self._could_hold(shape, kept):
+            return Wait(Reason.CAPACITY_RESERVED, own, held_for=held_for)
+        required = shape.gang.required
+        return Wait(Reason.TOPOLOGY_UNSATISFIED if required else Reason.INSUFFICIENT_RESOURCES, own)
+
+    def _could_hold(self, shape: Shape, kept: MemberCounts) -> bool:
+        """See `reservation.could_hold`."""
+        for role, demand in enumerate(shape.kept_for):
+            sums = kept.domains.get(demand)
+            most = kept.total[demand] if sums is None else sums.max(initial=0)
+            if most < shape.needs[role]:
+                return False
+        return True
+
+    def _short(self, shape: Shape, seats: MemberCounts) -> tuple[int, int, str] | None:
+        """The role that is short, how many members of it fit, and in which domain; see `seating.shortfall`.
+
+        None: the gang may fit, or counting does not tell.
+        """
+        order = [0]
+        if len(shape.roles) > 1:
+            sizes, nodes, demands = shape.sizes, seats.nodes, shape.demands
+            order = sorted(range(len(sizes)), key=lambda role: (-sizes[role], nodes[demands[role]]))
+        if shape.level is None:
+            first = order[0]
+            best = int(seats.total[shape.demands[first]])
+            return (first, best, "") if best < shape.needs[first] else None
+        if shape.eligible is not None:
+            return self._uneven(shape, order, seats)
+        return self._in_one_domain(shape, order, shape.level, seats)
+
+    def _uneven(self, shape: Shape, order: list[int], seats: MemberCounts) -> tuple[int, int, str] | None:
+        """For a required spread. The gang may fit if no role is short on its own."""
+        first, eligible = order[0], shape.eligible
+        room, need = seats.domains[shape.demands[first]], shape.needs[first]
+        least = room[eligible].min() + 1 if eligible is not None and eligible.any() else np.inf
+        if all(seats.total[demand] >= own for demand, own in zip(shape.demands, shape.needs, strict=True)):
+            given = share(np.zeros(len(room)), room, need)
+            low = given[eligible].min(initial=np.inf)
+            if len(order) > 1 or given.max(initial=0.0) <= low + 1:
+                return None
+        found = min(need, int(np.minimum(room, least).sum()))
+        return (first, found, "") if found < need else None
+
+    def _in_one_domain(
+        self, shape: Shape, order: list[int], level: int, seats: MemberCounts
+    ) -> tuple[int, int, str] | None:
+        """For a required level: the domain in which most of the members have places."""
+        needs = shape.needs
+        seated = np.array([seats.domains[demand] for demand in shape.demands])
+        np.minimum(seated, np.array(needs, dtype=float)[:, None], out=seated)
+        if (seated == np.array(needs)[:, None]).all(axis=0).any():
+            return None
+        contested = np.count_nonzero(seated, axis=0) > 1
+        if contested.any():
+            places = np.flatnonzero(np.append(contested, False)[self._demands.codes(level)])
+            if len(places) > CONTESTED:
+                return None
+            seated[:, contested] = self._seated(shape, order, level, places, seats.free)[:, contested]
+        group = int(seated.sum(axis=0).argmax())
+        role = next((own for own in order if seated[own, group] < needs[own]), order[-1])
+        best = int(seated[role, group])
+        return role, best, self._snapshot.topology.domains[level][group] if best else ""
+
+    def _seated(self, shape: Shape, order: Iterable[int], level: int, rows: Rows, free: Matrix) -> Counts:
+        """Counts[b, g]: the members of each role that the planner seats in each domain with these rows, int64[k]."""
+        snapshot, axis = self._snapshot, self._snapshot.axis
+        scale, kinds = self._scale, axis.devices
+        by_kind = [free[rows, column] for column in kinds]
+        devices = sum((own / scale[c] for c, own in zip(kinds, by_kind, strict=True)), np.zeros(len(rows)))
+        by = ascending(by_kind[0] if len(by_kind) == 1 else devices)
+        rows = rows[by]
+        here = np.ascontiguousarray(free[rows].T)
+        pool = NodeCandidates(
+            snapshot,
+            tuple(Batch(role.demand, role.quorum) for role in shape.roles),
+            rows,
+            here,
+            devices[by],
+            asks=False,
+            share=np.zeros(len(rows)),
+            scale=scale,
+            units=tuple(self._demands.on_rows(demand, rows, here.T) for demand in shape.demands),
+            coords=snapshot.topology.columns.take(rows, axis=1),
+            requests=tuple(
+                tuple((axis.index[name], wanted) for name, wanted in role.demand.requests)
+                for role in shape.roles
+            ),
+            apart=np.zeros((len(shape.roles), len(shape.roles)), dtype=bool),
+        )
+        domains = pool.domains(level)
+        task = SeatingProblem(
+            pool=pool,
+            quorum=len(shape.roles),
+            strategy=shape.gang.strategy,
+            required=True,
+            level=level,
+            codes=self._demands.codes(level)[rows],
+            domains=domains,
+            have=np.zeros(domains),
+            eligible=np.zeros(domains, dtype=bool),
+        )
+        return tried(task, one_domain(task), tuple(order)).seated

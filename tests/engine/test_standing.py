@@ -1,0 +1,204 @@
+"""Answers that hold from pass to pass: the engine says and does the same as if it asked about every gang."""
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from scheduler.engine import Engine, equivalence, scheduling_queue
+from scheduler.model import events as ev
+from scheduler.model.cluster import Node
+from scheduler.model.demand import Toleration
+from scheduler.model.policy import Policy
+from scheduler.model.queueing import Backfill, Order, Share
+from scheduler.model.workload import GangKey, Phase, Pod, Strategy
+from scheduler.placement import planner
+from tests.engine.support.cast import a_gang_of_pods, a_membership, a_pod
+from tests.engine.support.untrue import untrue_answers, untrue_ends
+from tests.support.builders import GPU, a_node, a_taint
+
+STEPS = 40
+State = dict[str, tuple[object, ...]]
+
+
+class Story:
+    """Nodes come, go, are relabeled and cordoned; pods run, end and are deleted; gangs arrive. Seats are taken at once."""
+
+    def __init__(self, seed: int, policy: Policy) -> None:
+        self.chance = random.Random(seed)
+        self.engine = Engine(policy)
+        self.now = 100.0
+        self.nodes: dict[str, Node] = {}
+        self.running: dict[str, Pod] = {}
+        self.waiting: dict[str, list[Pod]] = {}
+        self.number = 0
+        for _ in range(8):
+            self.another_node()
+        for _ in range(6):
+            self.gang_arrives()
+        self.engine.observe([ev.Synced(), ev.TookOver()], self.now)
+
+    def told(self) -> Iterator[State]:
+        """After each step, what each gang was told, and where its members sit."""
+        acts = [self.another_node, self.node_changes, self.gang_arrives, *[self.pod_ends] * 6]
+        for _ in range(STEPS):
+            self.now += self.chance.choice([0.1, 1.0, 10.0])
+            self.chance.choice(acts)()
+            self.engine.plan(self.now)
+            assert untrue_answers(self.engine) == []
+            assert untrue_ends(self.engine, self.now) == []
+            yield {str(key): _state(record) for key, record in self.engine.ledger.registry.gangs.items()}
+            self.seats_are_taken()
+
+    def another_node(self) -> None:
+        self.number += 1
+        node = a_node(
+            f"n{self.number:03}",
+            cpu=self.chance.randint(2, 8),
+            gpu=self.chance.randint(1, 4),
+            rack=self.chance.choice(["r0", "r1", None]),
+            area=self.chance.choice(["a0", "a1"]),
+            taints=self.chance.choice([(), (), (a_taint("own"),)]),
+        )
+        self.nodes[node.name] = node
+        self.engine.observe([ev.NodeSeen(node)], self.now)
+        for number in range(dict(node.capacity)[GPU]):
+            pod = a_pod(f"run-{node.name}-{number}", gpu=1, cpu=1, node=node.name, namespace="red")
+            self.runs(pod, node.name)
+
+    def runs(self, pod: Pod, node: str) -> None:
+        seated = replace(pod, node=node, gated=False, phase=Phase.RUNNING, bound_at=self.now)
+        self.running[pod.uid] = seated
+        self.engine.observe([ev.PodSeen(seated)], self.now)
+
+    def node_changes(self) -> None:
+        name = self.chance.choice(list(self.nodes))
+        node = self.nodes[name]
+        how = self.chance.choice(["cordon", "label", "gone"])
+        if how == "gone" and len(self.nodes) > 4:
+            del self.nodes[name]
+            for uid, pod in list(self.running.items()):
+                if pod.node == name:
+                    del self.running[uid]
+                    self.engine.observe([ev.PodGone(pod.uid, pod.key)], self.now)
+            self.engine.observe([ev.NodeGone(name)], self.now)
+            return
+        changed = replace(node, schedulable=not node.schedulable)
+        if how != "cordon":
+            rack = {"gangwright.io/rack": self.chance.choice(["r0", "r2"])}
+            changed = replace(node, labels={**node.labels, **rack})
+        self.nodes[name] = changed
+        self.engine.observe([ev.NodeSeen(changed)], self.now)
+
+    def gang_arrives(self) -> None:
+        self.number += 1
+        name, chance = f"g{self.number}", self.chance
+        wish = {
+            "strategy": chance.choice([*Strategy, None]),
+            "level": chance.choice(["host", "rack", "area"]),
+            "required": chance.random() < 0.5,
+            "runtime": chance.choice([5.0, 50.0, 500.0]),
+        }
+        each = {
+            "namespace": chance.choice(["red", "blue"]),
+            "created": self.now,
+            "priority": chance.choice([0, 0, 0, 1]),
+        }
+        if chance.random() < 0.4:
+            quorum = {"launcher": 1, "worker": chance.randint(1, 4)}
+            said = {"namespace": each["namespace"], **wish}
+            roles = ["launcher", *["worker"] * quorum["worker"]]
+            gpu = chance.randint(1, 3)
+            pods = [
+                a_pod(
+                    f"{name}-{number}",
+                    membership=a_membership(name, quorum, role=role, **said),
+                    gpu=gpu if role == "worker" else 0,
+                    cpu=1,
+                    **each,
+                )
+                for number, role in enumerate(roles)
+            ]
+        else:
+            pods = a_gang_of_pods(name, chance.randint(1, 5), gpu=chance.randint(1, 3), wish=wish, **each)
+        if chance.random() < 0.3:
+            own = (Toleration("own", exists=True),)
+            pods = [replace(pod, demand=replace(pod.demand, tolerations=own)) for pod in pods]
+        self.waiting[name] = pods
+        self.engine.observe(map(ev.PodSeen, pods), self.now)
+
+    def pod_ends(self) -> None:
+        for uid in self.chance.sample(
+            sorted(self.running), k=min(len(self.running), self.chance.choice([1, 1, 3]))
+        ):
+            pod = self.running.pop(uid)
+            gone = self.chance.random() < 0.5
+            ended = ev.PodGone(pod.uid, pod.key) if gone else ev.PodSeen(replace(pod, phase=Phase.SUCCEEDED))
+            self.engine.observe([ended], self.now)
+
+    def seats_are_taken(self) -> None:
+        for name, pods in list(self.waiting.items()):
+            record = self.engine.ledger.registry.gangs.get(GangKey(pods[0].key.namespace, name))
+            if record is None or not any(member.hold for member in record.members.values()):
+                continue
+            held = {uid: member.hold.node for uid, member in record.members.items() if member.hold}
+            for pod in pods:
+                if pod.uid in held:
+                    self.runs(pod, held[pod.uid])
+            self.waiting[name] = [pod for pod in pods if pod.uid not in held]
+            if not self.waiting[name]:
+                del self.waiting[name]
+
+
+def _state(record) -> tuple[object, ...]:
+    seats = {
+        uid: member.hold.node if member.hold else member.pod.node for uid, member in record.members.items()
+    }
+    return record.state, record.verdict.decision, seats
+
+
+POLICIES = [
+    *(Policy(backfill=backfill) for backfill in Backfill),
+    Policy(order=Order.FAIR),
+    Policy(preemption=False),
+    Policy(shares={"red": Share(guaranteed=((GPU, 4),), ceiling=((GPU, 20),))}),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", POLICIES, ids=range(len(POLICIES)))
+@pytest.mark.parametrize("seed", range(12))
+def test_each_is_told_what_a_question_would_tell(monkeypatch, policy, seed):
+    """Beside an engine that keeps no answer, step by step: the same seats, reasons and figures for every gang."""
+    monkeypatch.setattr(
+        equivalence, "size_of", lambda _gang, _number: None
+    )  # figures of less are not their own
+    monkeypatch.setattr(scheduling_queue, "FIRST", 1_000)  # questions that are saved leave more turns
+    mine = Story(seed, policy)
+    quick = list(mine.told())
+    monkeypatch.setattr(
+        equivalence.Shapes, "number", lambda *_: None
+    )  # each gang is asked about, whatever is known
+    slow = list(Story(seed, policy).told())
+
+    for step, (one, other) in enumerate(zip(quick, slow, strict=True)):
+        assert one == other, f"step {step}"
+
+
+def test_a_pass_over_unlike_gangs_asks_the_planner_about_none(monkeypatch):
+    """One device of a full cluster comes back: thirty gangs of as many shapes are told so, without a question."""
+    story = Story(1, Policy(backfill=Backfill.FREE))
+    waits = [
+        pod
+        for number in range(30)
+        for pod in a_gang_of_pods(f"w{number}", 9, gpu=1, cpu=1 + number / 100, created=float(number))
+    ]
+    story.engine.observe(map(ev.PodSeen, waits), story.now)
+    story.engine.plan(story.now)
+    asked: list[object] = []
+    monkeypatch.setattr(planner, "decide", lambda _snapshot, gang, *_: asked.append(gang))
+    story.pod_ends()
+    story.engine.plan(story.now + 1)
+
+    assert asked == []

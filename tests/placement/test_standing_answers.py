@@ -1,0 +1,181 @@
+"""Answers by counts: each is the planner's answer, to the last figure, whatever happened to free capacity since."""
+
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from scheduler.model.cluster import Nomination, Snapshot
+from scheduler.model.decision import Decision, Reason, Wait
+from scheduler.model.workload import Gang, GangKey, Strategy
+from scheduler.placement import planner, reservation, standing_answers
+from scheduler.placement.feasibility import FeasibilityCache
+from scheduler.placement.member_counts import CountedDemands, MemberCounts, changed_rows
+from scheduler.placement.standing_answers import StandingAnswers
+from tests.placement.support.asking import POLICY
+from tests.support.builders import GPU, a_cluster, a_demand, a_gang, a_node, a_role, a_snapshot, some_amounts
+
+FIRST = GangKey("default", "first")
+LACK = {Reason.INSUFFICIENT_RESOURCES, Reason.TOPOLOGY_UNSATISFIED}
+
+
+def told(snapshot: Snapshot, gang: Gang, masks: FeasibilityCache, kept: np.ndarray | None = None) -> Decision:
+    """The answer to a question: in this capacity, or in what a reservation leaves of `kept`."""
+    found = planner.decide(snapshot, gang, POLICY, None, masks)
+    lacks = isinstance(found, Wait) and found.reason in LACK
+    if lacks and kept is not None and reservation.could_hold(snapshot, kept, gang, masks):
+        return Wait(Reason.CAPACITY_RESERVED, found.shortfall, held_for=FIRST)
+    return found
+
+
+def a_crowd(chance: random.Random) -> Snapshot:
+    nodes = [
+        a_node(
+            f"n{number:02}",
+            cpu=chance.randint(0, 6),
+            memory=chance.randint(1, 6),
+            gpu=chance.randint(number == 0, 4),
+            pods=chance.choice([2, 9]),
+            more={"example.com/fpga": chance.randint(0, 2)} if chance.random() < 0.3 else None,
+            rack=chance.choice(["r0", "r1", "r2", None]),
+            area=chance.choice(["a0", "a1"]),
+            host=chance.random() < 0.9,
+            labels={"pool": chance.choice(["x", "y"])},
+            schedulable=chance.random() < 0.9,
+        )
+        for number in range(chance.randint(1, 14))
+    ]
+    return a_snapshot(nodes)
+
+
+def a_shape(chance: random.Random, number: int) -> Gang:
+    roles = [
+        a_role(
+            f"role{role}",
+            chance.randint(0, 5),
+            surplus=chance.choice([0, 0, 2]),
+            demand=a_demand(
+                cpu=chance.randint(0, 3),
+                memory=chance.randint(0, 2),
+                gpu=chance.randint(0, 2),
+                selector=chance.choice([None, None, {"pool": "x"}]),
+                ports=chance.choice([(), (), (), (), (80,)]),
+            ),
+        )
+        for role in range(chance.choice([1, 1, 2, 3]))
+    ]
+    return a_gang(
+        roles=roles,
+        name=f"g{number}",
+        strategy=chance.choice(list(Strategy)),
+        level=chance.choice(["host", "rack", "area"]),
+        required=chance.random() < 0.6,
+        priority=chance.choice([0, 1]),
+        barred=chance.choice([(), (), (), ("n00",)]),
+        anchors=chance.choice([(), (), (), ("n00",)]),
+    )
+
+
+def moved(chance: random.Random, snapshot: Snapshot, number: int) -> Snapshot:
+    """Pods came and left on some nodes: mostly on one."""
+    free = snapshot.free.copy()
+    for row in chance.choices(range(len(free)), k=chance.choice([1, 1, 1, 2, len(free)])):
+        free[row] = np.floor(snapshot.capacity[row] * chance.choice([0, 0, 0.3, 0.5, 1])) - chance.choice(
+            [0, 0, 0, 1]
+        )
+    free.flags.writeable = False
+    needs = snapshot.axis.vector(some_amounts(gpu=1))
+    nominated = (Nomination(0, chance.choice([0, 1]), needs),) if chance.random() < 0.1 else ()
+    return replace(snapshot, free=free, generation=number, nominations=nominated)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(40))
+def test_answers_by_counts_are_the_planners(seed):
+    """After any change of free capacity, beside a reservation or not."""
+    chance = random.Random(seed)
+    snapshot, masks = a_crowd(chance), FeasibilityCache()
+    gangs = [a_shape(chance, number) for number in range(20)]
+    standing = StandingAnswers(snapshot, masks)
+    for step in range(20):
+        snapshot = moved(chance, snapshot, step)
+        shadow = moved(chance, snapshot, step)
+        left = replace(snapshot, free=np.minimum(snapshot.free, shadow.free))
+        for here, kept in ((snapshot, None), (left, snapshot.free)):
+            known = standing.free(here) if kept is None else standing.behind(snapshot, here.free, FIRST)
+            for number, gang in enumerate(gangs):
+                answer = told(here, gang, masks, kept)
+                assert known.get(number, answer) == answer
+                if number not in known and chance.random() < 0.5:
+                    standing.learn(number, gang, here, kept, answer)
+
+
+def test_most_gangs_of_a_full_cluster_have_an_answer():
+    """All strategies, levels and roles: after a device was freed the planner is asked about none of them."""
+    full = a_cluster(areas=2, racks=2, nodes=4, gpu=4)
+    full = replace(full, free=full.free * [name != GPU for name in full.axis.names])
+    launcher = a_role("launcher", 1, cpu=1)
+    gangs = [
+        a_gang(
+            roles=[*also, a_role("worker", 4, gpu=gpu, cpu=1)],
+            strategy=strategy,
+            level=level,
+            required=required,
+        )
+        for also in ([], [launcher])
+        for gpu in (1, 2)
+        for strategy in Strategy
+        for level in ("rack", "area")
+        for required in (False, True)
+    ]
+    masks = FeasibilityCache()
+    standing = StandingAnswers(full, masks)
+    for number, gang in enumerate(gangs):
+        standing.learn(number, gang, full, None, told(full, gang, masks))
+    free = full.free.copy()
+    free[5, full.axis.index[GPU]] = 1
+    freed = replace(full, free=free)
+
+    known = standing.free(freed)
+
+    assert known == {number: told(freed, gang, masks) for number, gang in enumerate(gangs)}
+
+
+def test_counts_follow_free_capacity():
+    """They are those of a new table after any change, in total, by node and by domain."""
+    chance = random.Random(1)
+    snapshot = a_crowd(chance)
+    demands = CountedDemands(snapshot, FeasibilityCache())
+    counts = MemberCounts(demands, snapshot.free)
+    for step in range(60):
+        if step % 5 == 0:
+            demands.number(
+                a_demand(gpu=chance.randint(0, 2), cpu=chance.randint(0, 2)), chance.choice([None, 0, 1, 2])
+            )
+        before, snapshot = snapshot, moved(chance, snapshot, step)
+        counts.follow(snapshot.free)
+        counts.extend()
+        anew = MemberCounts(demands, snapshot.free)
+        anew.extend()
+
+        assert (counts.total == anew.total).all()
+        assert (counts.nodes == anew.nodes).all()
+        assert counts.domains.keys() == anew.domains.keys()
+        assert all((counts.domains[number] == own).all() for number, own in anew.domains.items())
+        rows = changed_rows(before.free, snapshot.free).tolist()
+        assert rows == [n for n in range(len(before.free)) if (before.free[n] != snapshot.free[n]).any()]
+
+
+def test_what_is_kept_is_bounded(monkeypatch):
+    """No more shapes than the limit are learned."""
+    monkeypatch.setattr(standing_answers, "SHAPES_KEPT", 3)
+    empty = a_snapshot([a_node("n0", gpu=1)], used={"n0": some_amounts(gpu=1)})
+    masks = FeasibilityCache()
+    standing = StandingAnswers(empty, masks)
+    for number in range(9):
+        gang = a_gang(1, gpu=1, cpu=number)
+        standing.learn(number, gang, empty, None, told(empty, gang, masks))
+
+    assert standing.is_full
+    assert len(standing.free(empty)) == 3
