@@ -10,7 +10,8 @@ Lives here: the code between the ledger and the planner.
     planning               the questions to the planner, and its answers; pure
     standing               answers of earlier passes that still hold
     preemption_policy      which pods a gang may preempt
-    preemption_candidates  running pods as the planner sees them: when each ends, and which could be preempted
+    preemption_candidates  running pods as the planner sees them, and which could be preempted
+    running_gangs          when running gangs end
     drain                  other seats for pods that have one
 
 Never here: comparing nodes, storing pods, reading a clock. Called by: service, status, replay, tests, simulator.
