@@ -22,6 +22,7 @@ NAMES: Final = (
     "burst",
     "elasticdl",
     "philly",
+    "scale",
 )
 
 
