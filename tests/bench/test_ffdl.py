@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from bench.confidence import interval
 from bench.ffdl import Outcome, Rule, fewest, jobs, most_free, outcome, run
-from bench.report import Fate, interval
+from bench.report import Fate
 from bench.simulator import some_nodes
 from bench.tables.ffdl import AMOUNT, figures, layout
 from bench.tables.table import Profile
