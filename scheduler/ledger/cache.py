@@ -79,6 +79,8 @@ class Cache:
         self._holding: dict[Uid, str] = {}
         self._dirty: OrderedDict[GangKey, None] = OrderedDict()
         """Gangs to reconcile, in turn. Taking the first one off a plain dict passes over all that were taken before."""
+        self._rest = 0
+        """How many of them a review that was interrupted has still to look at."""
         self._untold: dict[GangKey, None] = {}
         self._wake = Timers()
         self._effects: list[Effect] = []

@@ -90,8 +90,13 @@ class Ledger(Cache):
 
     @property
     def unsettled(self) -> bool:
-        """The last `settle` stopped before its end, or there were events since."""
-        return self.ready and bool(self._dirty)
+        """The last `settle` stopped before its end. Gangs that were marked since belong to the next one."""
+        return self.ready and self._rest > 0
+
+    @property
+    def marked(self) -> bool:
+        """Gangs wait to be reconciled."""
+        return bool(self._dirty)
 
     # ── out ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -163,7 +168,10 @@ class Ledger(Cache):
                 self.note_victim(lowest)
         self._effects += self.jobs_to_resume.resume(self.owners, self.registry, now)
         self._effects += migration.carry_on(self, now)
-        while self._dirty and left > 0:
+        # What goes on does not look at gangs that were marked meanwhile, or events could make it last without an end.
+        turns = self._rest if self._rest and most < FOREVER else FOREVER
+        while self._dirty and left > 0 and turns > 0:
+            turns -= 1
             key, _ = self._dirty.popitem(last=False)
             record = self.registry.gangs.get(key)
             left -= 0 if record is None else len(record.members)
@@ -173,6 +181,7 @@ class Ledger(Cache):
                 self._untold.pop(key, None)
                 with fault_isolation.Guard(self, key, now):
                     self._look_after(record, now)
+        self._rest = int(min(turns, len(self._dirty)))
         untold, self._untold = self._untold, {}
         for record in filter(None, map(self.registry.gangs.get, untold)):
             with fault_isolation.Guard(self, record.key, now):

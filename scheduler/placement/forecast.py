@@ -68,7 +68,7 @@ def forecast(
             for stay, own in zip(stays, shares, strict=True)
         ]
     )
-    ends = at_the_latest(ends.T, stays, now).T
+    ends = at_the_latest(ends.T, np.array([stay.latest for stay in stays], dtype=np.float64), now).T
     spans = np.array(
         [[_runs(one, policy).at(p) for p in _shares(str(one.gang.key))] for one in waiting[:each]]
     )

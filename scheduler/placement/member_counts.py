@@ -162,9 +162,8 @@ class MemberCounts:
             self.nodes += np.count_nonzero(new, axis=1) - np.count_nonzero(old, axis=1)
             for number in np.flatnonzero(differs).tolist():
                 level = self._demands.level(number)
-                if (
-                    level is not None
-                ):  # a node without the label has the code -1, and no more members than before
+                # A node without the label has the code -1, and no more members than before.
+                if level is not None:
                     np.add.at(self.domains[number], self._demands.codes(level)[rows], more[number])
             moved |= differs
         found: list[int] = np.flatnonzero(moved).tolist()

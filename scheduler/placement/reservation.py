@@ -39,9 +39,11 @@ def expected_ends(middles: Vector, now: float, least: Vector | float = OVERRUN_A
     return out
 
 
-def at_the_latest(ends: Vector, stays: Sequence[Stay], now: float) -> Vector:
-    """float64[…, k]: the same times, capped at the time when the gang reaches its limit, if that is in the future."""
-    latest = np.array([stay.latest for stay in stays], dtype=np.float64)
+def at_the_latest(ends: Vector, latest: Vector, now: float) -> Vector:
+    """float64[…, k]: the same times, capped at the time when the gang reaches its limit, if that is in the future.
+
+    latest: float64[k], of these gangs.
+    """
     out: Vector = np.where(latest > now, np.minimum(ends, latest), ends)
     return out
 
@@ -157,8 +159,7 @@ class Running:
     def ends(self, now: float, least: float | None = None) -> Vector:
         """float64[k], after `now`: when each is expected to end.  least: instead of its own."""
         ends = expected_ends(self.middles, now, self.least if least is None else least)
-        out: Vector = np.where(self.latest > now, np.minimum(ends, self.latest), ends)
-        return out
+        return at_the_latest(ends, self.latest, now)
 
     def uses(self, gang: int) -> Pods:
         """The pods of one gang."""

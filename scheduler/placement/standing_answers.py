@@ -31,6 +31,9 @@ from scheduler.placement.seating import describe
 SHAPES_KEPT: Final = 4096
 """Shapes whose answers are kept. Beyond that, all are forgotten and learned again."""
 
+DEMANDS_KEPT: Final = 4 * SHAPES_KEPT
+"""Demands that are counted, also those of gangs without a kept answer."""
+
 SUMS_KEPT: Final = 1 << 21
 """Sums by domain that are kept for each matrix: 16 MiB. A required level `host` has as many domains as nodes."""
 
@@ -111,7 +114,7 @@ class StandingAnswers:
         """It keeps no more shapes."""
         demands = self._demands
         many = demands.domains > SUMS_KEPT or demands.masked > MASKS_KEPT
-        return many or len(self._shapes) >= SHAPES_KEPT
+        return many or len(demands) >= DEMANDS_KEPT or len(self._shapes) >= SHAPES_KEPT
 
     # ── answers ─────────────────────────────────────────────────────────────────────────────────────────
 

@@ -23,7 +23,8 @@ from scheduler.model.verbs import Answer, Failed, FilterCall, PreemptCall, Prior
 from scheduler.model.workload import Uid
 
 PLANNING_SLICE: Final = 0.001
-"""Seconds of planning after which the event loop turns. A call waits at most this long, plus the time of one gang."""
+"""Seconds of planning after which the event loop turns. A call waits at most this long, plus the time of one gang, and
+after a change of free capacity the time to count the waiting demands on it: 17 ms for 1,000 shapes and one node."""
 
 YIELDS: Final = 8
 """Turns of the event loop between two spells of planning. A call takes about five turns from its first byte to its
@@ -108,8 +109,8 @@ class Service:
                         waiter.set()
 
     def _settle(self) -> None:
-        """Start the consequences of all events that were taken in. A replica that may not act leaves this to the loop's
-        next turn.
+        """Start the consequences of the events that were taken in; those that come during a review in turns follow it. A
+        replica that may not act leaves this to the loop's next turn.
         """
         if self._settling is not None:
             self._settling.cancel()
@@ -128,6 +129,8 @@ class Service:
             return
         self._settle_at = ended + max(PAUSE, self._took * (1 / SHARE - 1))
         self._took = 0.0
+        if self.engine.ledger.marked:  # during a review in turns
+            self._settling = loop.call_at(self._settle_at, self._settle)
         self._woken.set()
 
     def synced(self) -> None:

@@ -39,7 +39,7 @@ LONGEST: Final = 15.0
 """Seconds for a whole request, including its body and all reviews."""
 
 BURST, RATE = 60, 10
-"""Requests of one tenant: at once, and per second. The page makes three in three seconds, and five more in a minute."""
+"""Requests of one tenant: at once, and per second. The page makes three in three seconds, and eight more in a minute."""
 
 STRANGERS_BURST, STRANGERS_RATE = 20, 2
 """New tokens from one address, at once and per second: each costs the API server a review."""

@@ -1,5 +1,7 @@
 """What a look at a gang costs: it is taken for every PATCH and every bind of every member."""
 
+from dataclasses import replace
+
 import pytest
 
 from scheduler.ledger import quorum, reconcile
@@ -62,10 +64,29 @@ def test_a_review_in_parts_is_the_same_review() -> None:
     for desk in (whole, parts):
         desk.see(*pods)
         desk.ledger.take([ev.Synced(), ev.TookOver()], desk.now)
-    while parts.ledger.unsettled:
+    while parts.ledger.marked:
         told += parts.ledger.settle(parts.now, 3)
 
     assert told == whole.ledger.settle(whole.now)
     assert not whole.ledger.unsettled
     assert [r.pulse for r in parts.ledger.registry.gangs.values()] == [1] * 5
     assert len(parts.ledger.pending) == len(whole.ledger.pending) == 5
+
+
+def test_events_do_not_prolong_a_review_in_parts() -> None:
+    """A gang that changes during a review waits for the next one, so an endless stream of events ends no later."""
+    gangs = [a_gang_of_pods(f"g{n}", 2, owner=an_owner("Job", f"g{n}")) for n in range(3)]
+    desk = Desk(acting=False)
+    desk.see(*(pod for pods in gangs for pod in pods))
+    desk.ledger.take([ev.Synced(), ev.TookOver()], desk.now)
+
+    desk.ledger.settle(desk.now, 2)
+    parts = 1
+    while desk.ledger.unsettled:
+        first = replace(gangs[0][0], labels=f"part={parts}")
+        desk.ledger.take([ev.PodSeen(first)], desk.now)
+        desk.ledger.settle(desk.now, 2)
+        parts += 1
+
+    assert parts == 3
+    assert desk.ledger.marked

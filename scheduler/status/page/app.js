@@ -27,6 +27,7 @@ const wide = new Set();
 const whole = new Set();
 let state = read();
 let latest = null;
+let trials = 0; // a dry run that began before the last one, or before a user left, is not shown
 let live = true;
 let timer = 0;
 let failures = 0;
@@ -128,8 +129,8 @@ function redraw() {
 
 function change(some) {
   Object.assign(state, some);
-  write(state);
   redraw();
+  write(state); // last, because a browser may refuse too many of these
 }
 
 function chooseResources(cluster) {
@@ -196,6 +197,11 @@ function askWho(text) {
   byId("door").hidden = false;
   byId("detail").close();
   latest = null;
+  trials += 1;
+  byId("outcome").replaceChildren();
+  byId("manifest").value = "";
+  byId("try").disabled = false;
+  highlight.tried(new Set());
   trouble(known ? text : "");
   byId("token").value = "";
   byId("token").focus();
@@ -268,21 +274,24 @@ byId("detail").addEventListener("close", () => {
 });
 byId("shown").addEventListener("click", (event) => {
   const id = event.target.closest(".sample, .line")?.dataset.gang;
-  const row = id && latest.gangs.gangs.find((one) => one.id === id);
+  const row = id && latest?.gangs.gangs.find((one) => one.id === id);
   if (row && row.key !== null) open(row);
 });
 /** A dry run of what the form holds. Its nodes are marked on the map until the text changes. */
 async function simulate() {
+  const mine = ++trials;
   byId("try").disabled = true;
   try {
     const found = await tryOut(byId("manifest").value, byId("namespace").value);
+    if (mine !== trials) return;
     highlight.tried(nodesOf(found));
     byId("outcome").replaceChildren(...outcome(found).flat(Infinity).filter(Boolean));
   } catch (error) {
+    if (mine !== trials) return;
     highlight.tried(new Set());
     byId("outcome").replaceChildren(make("p", { class: "wrong" }, error.message));
   }
-  byId("try").disabled = false;
+  if (mine === trials) byId("try").disabled = false;
   highlight.apply();
 }
 
@@ -304,7 +313,11 @@ highlight.listen(byId("shown"));
 function takeOver() {
   const { token, ...given } = read();
   state = given;
-  if (token) know(token, true);
+  if (token) { // nothing of another user is shown to this one
+    know(token, true);
+    latest = null;
+    drawn.clear();
+  }
   byId("q").value = state.q;
   byId("mine").checked = Boolean(state.mine);
   byId("sort").value = state.sort;
