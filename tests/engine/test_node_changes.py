@@ -161,10 +161,10 @@ class Cluster:
             told = record.verdict.decision
             if record.wanted is None or record.backoff.not_before > self.now:
                 continue
-            anew = attempt(self.engine.cycle.about(record, record.wanted, self.now), POLICY)
-            assert not isinstance(anew, Place), f"{record.key} is told {told} and would fit"
+            fresh = attempt(self.engine.cycle.about(record, record.wanted, self.now), POLICY)
+            assert not isinstance(fresh, Place), f"{record.key} is told {told} and would fit"
             assert told is not None
-            assert told.reason is anew.reason, f"{record.key} is told {told}, and {anew} is true"
+            assert told.reason is fresh.reason, f"{record.key} is told {told}, and {fresh} is true"
             compared += 1
         return compared
 

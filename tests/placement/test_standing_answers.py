@@ -156,13 +156,13 @@ def test_counts_follow_free_capacity():
         before, snapshot = snapshot, moved(chance, snapshot, step)
         counts.follow(snapshot.free)
         counts.extend()
-        anew = MemberCounts(demands, snapshot.free)
-        anew.extend()
+        fresh = MemberCounts(demands, snapshot.free)
+        fresh.extend()
 
-        assert (counts.total == anew.total).all()
-        assert (counts.nodes == anew.nodes).all()
-        assert counts.domains.keys() == anew.domains.keys()
-        assert all((counts.domains[number] == own).all() for number, own in anew.domains.items())
+        assert (counts.total == fresh.total).all()
+        assert (counts.nodes == fresh.nodes).all()
+        assert counts.domains.keys() == fresh.domains.keys()
+        assert all((counts.domains[number] == own).all() for number, own in fresh.domains.items())
         rows = changed_rows(before.free, snapshot.free).tolist()
         assert rows == [n for n in range(len(before.free)) if (before.free[n] != snapshot.free[n]).any()]
 
@@ -179,3 +179,18 @@ def test_what_is_kept_is_bounded(monkeypatch):
 
     assert standing.is_full
     assert len(standing.free(empty)) == 3
+
+
+def test_demands_without_an_answer_are_bounded_too(monkeypatch) -> None:
+    """Gangs that counting says nothing about leave their demands behind, and these fill the store."""
+    monkeypatch.setattr(standing_answers, "DEMANDS_KEPT", 3)
+    snapshot = a_snapshot([a_node("n0", cpu=8, memory=8, gpu=8)])
+    masks = FeasibilityCache()
+    standing = StandingAnswers(snapshot, masks)
+    wait = told(snapshot, a_gang(1, gpu=9), masks)
+    for number in range(4):
+        fits_alone = a_gang(1, demand=a_demand(cpu=1 + number))
+        standing.learn(number, fits_alone, snapshot, None, wait)
+
+    assert standing.is_full
+    assert standing.free(snapshot) == {}

@@ -238,6 +238,18 @@ async def test_without_the_right_to_create_pods_nothing_is_simulated(status, ope
     assert operator.asked == []
 
 
+async def test_a_dry_run_leaves_with_its_user(status):
+    """After signing out, neither the manifest nor the outcome is on the page for the next user."""
+    async with shown(status, ADMIN) as tab:
+        before = await try_out(tab, JOB)
+        await tab.run("document.getElementById('leave').click()")
+        after = await tab.run("document.getElementById('outcome').textContent")
+        manifest = await tab.run("document.getElementById('manifest').value")
+
+    assert before
+    assert (after, manifest) == ("", "")
+
+
 async def test_sample_manifests_are_read_as_others_read_them(status):
     """Every sample manifest, with anchors and long strings too, has the same documents for the page as for Python."""
     written = [

@@ -84,7 +84,7 @@ async def test_a_search_dims_other_gangs_on_the_map(status):
 
 
 async def test_the_address_has_the_search(status):
-    """Whoever opens it sees the same, and it never has the token."""
+    """All users who open it see the same, and it never has the token."""
     async with browsing(FOUND) as tab:
         await tab.show(f"{status.url}/#q=train&sort=name&map=compact&token={ADMIN}")
         await tab.until("!document.getElementById('shown').hidden")

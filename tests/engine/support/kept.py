@@ -37,9 +37,9 @@ def of_masks(engine: Engine) -> Iterator[str]:
 def of_views(engine: Engine) -> Iterator[str]:
     """Rows and uses of running gangs, but for those that have changed and were not reconciled since."""
     ledger, kept = engine.ledger, engine.cycle.candidates
-    snapshot, anew = ledger.snapshot(), PreemptionCandidates(ledger)
+    snapshot, fresh = ledger.snapshot(), PreemptionCandidates(ledger)
     stays = () if ledger._dirty else kept.stays(snapshot, 0.0)
-    if not ledger._dirty and sorted(map(_ends, stays)) != sorted(map(_ends, anew.stays(snapshot, 0.0))):
+    if not ledger._dirty and sorted(map(_ends, stays)) != sorted(map(_ends, fresh.stays(snapshot, 0.0))):
         yield "the stays kept are not those of all gangs"
     for key, views in kept._views.items():
         record = ledger.registry.gangs.get(key)
@@ -47,7 +47,7 @@ def of_views(engine: Engine) -> Iterator[str]:
         if record is None or not current or key in ledger._dirty:
             continue
         if views.groups is not None:
-            found = anew._groups(record, snapshot)
+            found = fresh._groups(record, snapshot)
             if list(map(_left, views.groups)) != list(map(_left, found)):
                 yield f"the groups kept of {key} are not where its pods are"
 

@@ -44,7 +44,7 @@ CONTRASTS = """
 
 @asynccontextmanager
 async def shown(status, token, width=1280, *, dark=False, keep=False):
-    """The page, once somebody has shown it his token."""
+    """The page after a user has signed in with this token."""
     async with browsing(FOUND) as tab:
         await tab.show(f"{status.url}/", width, dark=dark)
         await enter(tab, token, keep=keep)
