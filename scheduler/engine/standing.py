@@ -19,7 +19,7 @@ from scheduler.placement.standing_answers import StandingAnswers
 
 
 class Standing:
-    """What is known of the shapes of waiting gangs, for the newest version of the nodes."""
+    """What is known of the shapes of waiting gangs."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Standing:
     def _answers(self, fence: int, short: bool) -> dict[int, Wait]:
         """The earlier answers that hold for gangs under this fence (0: none), by shape.  short: they end before it."""
         snapshot, reserved = self._snapshot(), self._head.reserved
-        if self.kept is None or not self.kept.is_of(snapshot):
+        if self.kept is None or not self.kept.follow(snapshot):
             return {}
         if not fence or short:
             found = self.kept.free(snapshot)
@@ -74,6 +74,7 @@ class Standing:
 
     def learn(self, question: Question, shape: int, answer: Wait) -> None:
         """The planner's answer about this shape, in the current snapshot."""
-        if self.kept is None or self.kept.is_full or not self.kept.is_of(question.snapshot):
-            self.kept = StandingAnswers(self._snapshot(), self._masks)
+        snapshot = self._snapshot()
+        if self.kept is None or self.kept.is_full or not self.kept.follow(snapshot):
+            self.kept = StandingAnswers(snapshot, self._masks)
         self.kept.learn(shape, question.gang, question.snapshot, question.kept, answer)

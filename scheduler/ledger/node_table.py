@@ -245,6 +245,7 @@ class NodeTable:
                 for node, priority, demand in nominations
                 if node in columns.index
             ),
+            nodes=columns.nodes,
         )
 
     def reopened(self) -> None:

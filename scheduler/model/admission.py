@@ -155,6 +155,9 @@ _OBSTACLES: Final[Mapping[str, Callable[[Nodes, Demand, slice], list[Mask]]]] = 
 """By kind, the masks of the nodes that one part of the demand excludes. The order decides which kind counts a node that
 several kinds exclude."""
 
+KINDS: Final = tuple(_OBSTACLES)
+"""The kinds of obstacles, in this order."""
+
 
 def obstacles(nodes: Nodes, demand: Demand, rows: slice = ALL) -> dict[str, Mask]:
     """By kind of obstacle, bool[rows]: the nodes that it excludes. A kind that excludes none may be missing."""

@@ -267,6 +267,7 @@ class Snapshot:
     about, so answers may be cached by it.
     neighbors: the columns of `free` and `capacity` that count pods. None: no column does.
     devices: single devices that pods share, which seats respect besides `free`. Preemption and reservations do not.
+    nodes: by row; an unchanged node is the same object in the next snapshot. Empty: not known.
     """
 
     generation: int
@@ -284,6 +285,7 @@ class Snapshot:
     nominations: tuple[Nomination, ...] = ()
     neighbors: NeighborColumns | None = None
     devices: Devices | None = None
+    nodes: tuple[Node, ...] = ()
 
     def freed(self, *leaving: tuple[NDArray[np.int64], Matrix]) -> "Snapshot":
         """This snapshot after these pods left.  leaving: rows, int64[k], which may repeat, and uses, float64[k, r]."""

@@ -6,7 +6,7 @@ Never here: why a node is closed to a demand (admission), or the choice between 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from functools import reduce
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from scheduler.model.decision import Wait
 from scheduler.model.demand import Demand, HostPort
 from scheduler.placement.distribution import Codes
 from scheduler.placement.flavors import flavors
+from scheduler.placement.node_changes import NodeChanges
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,24 @@ class _Basis:
         return snapshot.taints is taints and all(known.get(key) is column for key, column in self.labels)
 
 
+class EmptySeats(NamedTuple):
+    """Seats in an empty cluster.
+
+    nodes: by name.  labels: those that the seats depend on.
+    """
+
+    nodes: frozenset[str]
+    labels: frozenset[str]
+
+    def hold(self, changes: NodeChanges) -> bool:
+        """They are possible after these changes too."""
+        for name in changes.labels.keys() & self.nodes:
+            labels = changes.labels[name]
+            if labels is None or not labels.isdisjoint(self.labels):
+                return False
+        return True
+
+
 class FeasibilityCache:
     """Caches what depends on the nodes alone. It changes no answer and only saves work.
 
@@ -95,9 +114,10 @@ class FeasibilityCache:
         gangs: distinct gangs that were compared with an empty cluster.
         """
         self._limit, self._gangs = limit, gangs
-        self._version: int | None = None
+        self._snapshot: Snapshot | None = None
+        """The newest with other nodes."""
         self._kept: dict[tuple[object, ...], tuple[Where, _Basis]] = {}
-        self._vain: dict[Hashable, Wait | None] = {}
+        self._vain: dict[Hashable, Wait | EmptySeats | None] = {}
         self._flavors: Codes | None = None
 
     def of(self, snapshot: Snapshot, demand: Demand) -> Where:
@@ -119,15 +139,34 @@ class FeasibilityCache:
             self._flavors = flavors(snapshot)
         return self._flavors
 
-    def in_vain(self, snapshot: Snapshot, shape: Hashable, ask: Callable[[], Wait | None]) -> Wait | None:
-        """The cached result of `ask()` for this shape: why it could not be seated in an empty cluster. None: it could."""
+    def in_vain(
+        self, snapshot: Snapshot, shape: Hashable, ask: Callable[[], Wait | EmptySeats | None]
+    ) -> Wait | None:
+        """Why this shape could not be seated in an empty cluster, cached. None: it could.
+
+        ask: returns the reason, or seats that it could get. None: it could, but a change of any node may matter.
+        """
         self._renew(snapshot)
         if shape not in self._vain:
             if len(self._vain) >= self._gangs:
                 self._vain.clear()
             self._vain[shape] = ask()
-        return self._vain[shape]
+        found = self._vain[shape]
+        return found if isinstance(found, Wait) else None
+
+    def has_seats_if_empty(self, snapshot: Snapshot, shape: Hashable) -> bool:
+        """It is known that this shape could be seated in an empty cluster."""
+        self._renew(snapshot)
+        return shape in self._vain and not isinstance(self._vain[shape], Wait)
 
     def _renew(self, snapshot: Snapshot) -> None:
-        if snapshot.nodes_version != self._version:
-            self._version, self._vain, self._flavors = snapshot.nodes_version, {}, None
+        before = self._snapshot
+        if before is not None and snapshot.nodes_version == before.nodes_version:
+            return
+        self._snapshot, self._flavors = snapshot, None
+        changes = None if before is None else NodeChanges.between(before, snapshot)
+        self._vain = {
+            shape: found
+            for shape, found in ({} if changes is None else self._vain).items()
+            if changes and isinstance(found, EmptySeats) and found.hold(changes)
+        }

@@ -1,26 +1,43 @@
 """How many members of each demand the free capacity holds: in total and by domain, kept from snapshot to snapshot.
 
-Lives here: the counts for one matrix of free capacity, and how they follow it. Only the rows that differ are counted
-again, for all demands at once. The old counts of these rows come from the old matrix, so no count per node is kept.
+Lives here: the counts for one matrix of free capacity, and how they follow it, also when nodes change, come or leave. Only
+the rows that differ are counted again, for all demands at once. The old counts of these rows come from the old matrix, so
+no count per node is kept.
 Never here: whether a gang fits (standing_answers).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import reduce
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.model.cluster import NOWHERE, Mask, Matrix, Snapshot
+from scheduler.model.admission import KINDS, NodePicture, obstacles
+from scheduler.model.cluster import NOWHERE, Mask, Matrix, Snapshot, Topology
 from scheduler.model.demand import Demand
 from scheduler.placement.distribution import MOST, Codes, Counts
 from scheduler.placement.feasibility import FeasibilityCache
 from scheduler.placement.node_candidates import counted, total
+from scheduler.placement.node_changes import NodeChanges
+from scheduler.placement.seating import blocked
 
 AT_ONCE: Final = 1 << 18
 """Numbers of one intermediate array: 2 MiB."""
 
 Rows = NDArray[np.int64]
+
+
+CLOSED: Final = (*KINDS, "level")
+"""The obstacles besides resources."""
+
+
+def _open(found: Mapping[str, Mask], nodes: int) -> tuple[Mask, dict[str, int]]:
+    """bool[n]: the nodes that none of these obstacles excludes, and how many each excludes."""
+    open_ = ~reduce(np.logical_or, found.values(), np.zeros(nodes, dtype=bool))
+    counts = blocked(found, np.ones(nodes, dtype=bool))
+    return open_, {kind: counts.get(kind, 0) for kind in CLOSED}
 
 
 def changed_rows(before: Matrix, after: Matrix) -> Rows:
@@ -29,30 +46,50 @@ def changed_rows(before: Matrix, after: Matrix) -> Rows:
     return found
 
 
+@dataclass(slots=True, eq=False)
+class OpenNodes:
+    """The nodes that count for all demands with the same node requirements, by the same level.
+
+    demand: one of them.  open: bool[n].  closed: by obstacle, how many nodes it excludes, as `seating.blocked` counts.
+    """
+
+    demand: Demand
+    level: int | None
+    open: Mask
+    closed: dict[str, int]
+
+
 class CountedDemands:
-    """Demands with the nodes that count for them, for one version of the nodes.
+    """Demands with the nodes that count for them.
 
     Each demand is counted on the nodes that are open to it. With a level, only its labeled nodes count, by domain.
     """
 
     def __init__(self, snapshot: Snapshot, masks: FeasibilityCache) -> None:
-        self._snapshot: Final = snapshot
+        self.snapshot = snapshot
         self._masks: Final = masks
         self._numbers: Final[dict[tuple[Demand, int | None], int]] = {}
         self._keys: Final[list[tuple[Demand, int | None]]] = []
-        self._masks_of: Final[dict[tuple[object, ...], int]] = {}
-        self._open: Final[list[Mask]] = []
-        """Where demands may go. Most of them may go to the same nodes."""
-        self._mask: Final[list[int]] = []
-        """By demand, its number in `_open`."""
+        self._places: Final[dict[tuple[object, ...], int]] = {}
+        self._nodes: Final[list[OpenNodes]] = []
+        """Most demands may go to the same nodes."""
+        self._place: Final[list[int]] = []
+        """By demand, its number in `_nodes`."""
         self._wants: Matrix = np.zeros((0, len(snapshot.axis)))
-        self.domains = 0
-        """The numbers that the sums by domain of all demands have together."""
-        self.masked = 0
-        """The nodes of all masks together."""
 
     def __len__(self) -> int:
         return len(self._keys)
+
+    @property
+    def domains(self) -> int:
+        """The numbers that the sums by domain of all demands have together."""
+        each = [len(own) for own in self.snapshot.topology.domains]
+        return sum(each[level] for _, level in self._keys if level is not None)
+
+    @property
+    def masked(self) -> int:
+        """The nodes of all masks together."""
+        return len(self._nodes) * len(self.snapshot.names)
 
     def number(self, demand: Demand, level: int | None) -> int:
         """The number of this demand, new or known. Every resource that it requests must be on the axis."""
@@ -61,24 +98,57 @@ class CountedDemands:
         if number is None:
             number = self._numbers[key] = len(self._keys)
             self._keys.append(key)
-            self._mask.append(self._place(demand, level))
-            self._wants = np.vstack((self._wants, self._snapshot.axis.vector(demand.requests)))
-            self.domains += 0 if level is None else len(self._snapshot.topology.domains[level])
+            place = self._places.setdefault((demand.where, level), len(self._nodes))
+            if place == len(self._nodes):
+                found = dict(self._masks.of(self.snapshot, demand).obstacles)
+                if level is not None:
+                    found["level"] = self.codes(level) == NOWHERE
+                self._nodes.append(OpenNodes(demand, level, *_open(found, len(self.snapshot.names))))
+            self._place.append(place)
+            self._wants = np.vstack((self._wants, self.snapshot.axis.vector(demand.requests)))
         return number
 
-    def _place(self, demand: Demand, level: int | None) -> int:
-        shared = (demand.where, level)
-        if shared not in self._masks_of:
-            found = self._masks.of(self._snapshot, demand).open
-            self._masks_of[shared] = len(self._open)
-            self.masked += len(found)
-            self._open.append(found if level is None else found & (self.codes(level) != NOWHERE))
-        return self._masks_of[shared]
+    def follow(self, snapshot: Snapshot, changes: NodeChanges) -> list[int]:
+        """Take these nodes instead. Only the nodes that differ are tested again, each against all demands.
+
+        Returns the demands to which more or fewer nodes are closed.
+        """
+        moved = []
+        before, self.snapshot = self.snapshot, snapshot
+        sides = [
+            (NodePicture.of([own.nodes[row] for row in rows.tolist()]), own.topology.columns[:, rows])
+            for own, rows in ((before, changes.gone), (snapshot, changes.come))
+        ]
+        for place, nodes in enumerate(self._nodes):
+            found = [obstacles(picture, nodes.demand) for picture, _ in sides]
+            if nodes.level is not None:
+                for own, (_, codes) in zip(found, sides, strict=True):
+                    own["level"] = codes[nodes.level] == NOWHERE
+            (_, less), (open_, more) = (
+                _open(own, len(picture.names)) for own, (picture, _) in zip(found, sides, strict=True)
+            )
+            nodes.open = nodes.open[changes.rows]
+            nodes.open[changes.come] = open_
+            if more != less or len(changes.gone) != len(changes.come):
+                nodes.closed = {kind: nodes.closed[kind] + more[kind] - less[kind] for kind in CLOSED}
+                moved.append(place)
+        return np.flatnonzero(np.isin(self._place, moved)).tolist()
 
     def codes(self, level: int) -> Codes:
         """Codes[n]: the domain of each node at this level."""
-        codes: Codes = self._snapshot.topology.columns[level]
+        codes: Codes = self.snapshot.topology.columns[level]
         return codes
+
+    def closed(self, number: int) -> dict[str, int]:
+        """By obstacle other than resources: the nodes that it excludes for one demand."""
+        return {kind: count for kind, count in self._of(number).closed.items() if count}
+
+    def open(self, number: int) -> int:
+        """How many nodes no obstacle excludes for one demand."""
+        return len(self.snapshot.names) - sum(self._of(number).closed.values())
+
+    def _of(self, number: int) -> OpenNodes:
+        return self._nodes[self._place[number]]
 
     def level(self, number: int) -> int | None:
         """The level by which this demand is counted."""
@@ -86,28 +156,26 @@ class CountedDemands:
 
     def all_nodes(self, number: int, free: Matrix) -> Counts:
         """Counts[n]: how many members of one demand each node holds."""
-        return (
-            counted(free, self._snapshot.axis.index, self._keys[number][0]) * self._open[self._mask[number]]
-        )
+        return counted(free, self.snapshot.axis.index, self._keys[number][0]) * self._of(number).open
 
     def by_domain(self, number: int, units: Counts) -> Counts | None:
         """Counts[g]: the sums of Counts[n] by domain. None: this demand has no level."""
         level = self.level(number)
         if level is None:
             return None
-        return total(self.codes(level), units, len(self._snapshot.topology.domains[level]))
+        return total(self.codes(level), units, len(self.snapshot.topology.domains[level]))
 
     def on_rows(self, number: int, rows: Rows, free: Matrix) -> Counts:
         """Counts[k]: how many members of one demand these rows hold.  free: float64[k, r]."""
-        units = counted(free, self._snapshot.axis.index, self._keys[number][0])
-        return units * self._open[self._mask[number]][rows]
+        units = counted(free, self.snapshot.axis.index, self._keys[number][0])
+        return units * self._of(number).open[rows]
 
     def some_nodes(self, rows: Rows, free: Matrix, first: int) -> Counts:
         """Counts[d, k]: how many members of the first `first` demands these rows hold.  free: float64[k, r]."""
         wants = self._wants[:first, None, :]
         parts = np.where(wants > 0, free / np.where(wants > 0, wants, 1.0), np.inf)
         most = np.minimum(np.floor(parts.min(axis=2, initial=np.inf)), MOST)
-        open_ = np.array([mask[rows] for mask in self._open])[self._mask[:first]]
+        open_ = np.array([nodes.open[rows] for nodes in self._nodes])[self._place[:first]]
         out: Counts = np.maximum(most, 0.0) * open_
         return out
 
@@ -153,23 +221,57 @@ class MemberCounts:
         before, self.free = self.free, free
         first = len(self.total)
         moved = np.zeros(first, dtype=bool)
-        for rows in self._portions(changed_rows(before, free)) if first else ():
+        for rows in self._portions(changed_rows(before, free)):
             old = self._demands.some_nodes(rows, before[rows], first)
             new = self._demands.some_nodes(rows, free[rows], first)
-            more = new - old
-            differs = more.any(axis=1)
-            self.total += more.sum(axis=1)
-            self.nodes += np.count_nonzero(new, axis=1) - np.count_nonzero(old, axis=1)
-            for number in np.flatnonzero(differs).tolist():
-                level = self._demands.level(number)
-                # A node without the label has the code -1, and no more members than before.
-                if level is not None:
-                    np.add.at(self.domains[number], self._demands.codes(level)[rows], more[number])
-            moved |= differs
+            moved |= self._add(rows, new - old, np.count_nonzero(new, axis=1) - np.count_nonzero(old, axis=1))
         found: list[int] = np.flatnonzero(moved).tolist()
         return found
 
+    def leave(self, changes: NodeChanges) -> list[int]:
+        """Stop counting the nodes that changed or left. Call it before the demands follow. Returns those with fewer."""
+        differs = np.zeros(len(self.total), dtype=bool)
+        for rows in self._portions(changes.gone):
+            old = self._demands.some_nodes(rows, self.free[rows], len(self.total))
+            differs |= self._add(rows, -old, -np.count_nonzero(old, axis=1))
+        found: list[int] = np.flatnonzero(differs).tolist()
+        return found
+
+    def enter(self, before: Topology, changes: NodeChanges) -> None:
+        """Take the new rows and domains. On nodes that changed or came, nothing is free yet. Call it after `leave`.
+
+        before: the earlier domains.
+        """
+        free = self.free[changes.rows]
+        free[changes.come] = 0.0
+        self.free = free
+        names = self._demands.snapshot.topology.domains
+        for level, earlier in enumerate(before.domains):
+            counted_here = [number for number in self.domains if self._demands.level(number) == level]
+            if not counted_here or earlier == names[level]:
+                continue
+            place = {name: number for number, name in enumerate(names[level])}
+            moved = np.array([place.get(name, -1) for name in earlier], dtype=np.int64)
+            for number in counted_here:
+                sums, self.domains[number] = self.domains[number], np.zeros(len(place))
+                self.domains[number][moved[moved >= 0]] = sums[moved >= 0]
+        for rows in self._portions(changes.come):
+            new = self._demands.some_nodes(rows, free[rows], len(self.total))
+            self._add(rows, new, np.count_nonzero(new, axis=1))
+
+    def _add(self, rows: Rows, more: Counts, nodes: NDArray[np.int64]) -> Mask:
+        """bool[d], the demands with other counts.  more: Counts[d, k], by row.  nodes: int64[d], more nodes with places."""
+        differs: Mask = np.any(more, axis=1)
+        self.total += more.sum(axis=1)
+        self.nodes += nodes
+        for number in np.flatnonzero(differs).tolist():
+            level = self._demands.level(number)
+            # A node without the label has the code -1, and no more members than before.
+            if level is not None:
+                np.add.at(self.domains[number], self._demands.codes(level)[rows], more[number])
+        return differs
+
     def _portions(self, rows: Rows) -> Iterator[Rows]:
         size = max(1, AT_ONCE // max(1, len(self.total) * self.free.shape[1]))
-        for start in range(0, len(rows), size):
+        for start in range(0, len(rows) if len(self.total) else 0, size):
             yield rows[start : start + size]

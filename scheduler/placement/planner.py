@@ -5,21 +5,22 @@ Never here: state.  A caller may keep a `FeasibilityCache` and pass it in, which
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Self
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.model.admission import CORDON
+from scheduler.model.admission import CORDON, label_keys
 from scheduler.model.cluster import NOWHERE, Mask, Matrix, Snapshot
 from scheduler.model.decision import Decision, Place, Reason, Refuse, Shortfall, Wait
 from scheduler.model.demand import NO_NODES
 from scheduler.model.policy import Policy
 from scheduler.model.workload import Gang, Strategy, Uid
 from scheduler.placement import feasibility, scoring
-from scheduler.placement.feasibility import FeasibilityCache
+from scheduler.placement.feasibility import EmptySeats, FeasibilityCache
 from scheduler.placement.member_order import COMPLETE
 from scheduler.placement.neighbor_rules import NeighborRules, preference, rules_of
 from scheduler.placement.node_candidates import (
@@ -35,6 +36,8 @@ from scheduler.placement.node_candidates import (
 )
 from scheduler.placement.scoring import quality
 from scheduler.placement.seating import blocked, describe, seat, seat_surplus, shortfall, unknown
+
+Rows = NDArray[np.int64]
 
 _LEVEL_FIELD: Final = "gangwright.io/level"
 
@@ -243,37 +246,75 @@ def _wait(ground: Ground, task: SeatingProblem) -> Wait:
     easier = Strategy.SPREAD if gang.strategy is Strategy.SPREAD else Strategy.PACK
     quorum = batches_of_quorum(gang, None)
 
-    def ask() -> Wait | None:
+    def ask() -> Wait | EmptySeats | None:
         idle = replace(snapshot, devices=snapshot.idle_devices)
         emptied = Ground.of(idle, replace(gang, strategy=easier), masks, empty=True, anchors=())
-        if len(quorum) == 1 and _has_places(emptied, quorum[0]):
-            return None
-        hope = emptied.task(quorum, [])
-        if hope.pool.rules is not None and hope.pool.rules.ordered and len(hope.pool) > COMPLETE:
-            return None  # the search may have missed seats, so this must not be final
-        return _refusal(Reason.EXCEEDS_CLUSTER, emptied, hope) if seat(hope) is None else None
+        rows = _places(emptied, quorum)
+        if rows is None:
+            hope = emptied.task(quorum, [])
+            if hope.pool.rules is not None and hope.pool.rules.ordered and len(hope.pool) > COMPLETE:
+                return None  # the search may have missed seats, so this must not be final
+            scratch = seat(hope)
+            if scratch is None:
+                return _refusal(Reason.EXCEEDS_CLUSTER, emptied, hope)
+            rows = hope.pool.rows[np.any(scratch.takes, axis=0)]
+        return _seats(emptied, rows)
 
-    sizes = tuple((batch.demand, batch.neighbors, batch.labels, len(batch.uids)) for batch in quorum)
-    in_vain = masks.in_vain(snapshot, (sizes, easier, gang.level, gang.required), ask)
+    in_vain = masks.in_vain(snapshot, shape_if_empty(gang), ask)
     reason = Reason.TOPOLOGY_UNSATISFIED if gang.required else Reason.INSUFFICIENT_RESOURCES
     return in_vain or _refusal(reason, ground, task)
 
 
-def _has_places(ground: Ground, batch: Batch) -> bool:
-    """Enough nodes have places for this batch, by number, so that it can be seated as the only one.
+def shape_if_empty(gang: Gang) -> Hashable:
+    """What decides whether this gang could be seated in an empty cluster."""
+    easier = Strategy.SPREAD if gang.strategy is Strategy.SPREAD else Strategy.PACK
+    quorum = batches_of_quorum(gang, None)
+    sizes = tuple((batch.demand, batch.neighbors, batch.labels, len(batch.uids)) for batch in quorum)
+    return sizes, easier, gang.level, gang.required
 
-    False: it cannot be seated, or numbers don't tell.
+
+def _places(ground: Ground, quorum: list[Batch]) -> Rows | None:
+    """int64[k]: nodes with enough places for these batches, each on nodes of its own, so that they can be seated.
+
+    None: they cannot be seated, or numbers don't tell. Equally good nodes differ from quorum to quorum, so that a change
+    of one node concerns few of them.
     """
     snapshot, gang = ground.snapshot, ground.gang
     if ground.rules is not None or (gang.required and gang.strategy is Strategy.SPREAD):
-        return False
-    units = counted(ground.free, snapshot.axis.index, batch.demand, snapshot.devices) * ground.open_to(batch)
-    most = units.sum()
+        return None
+    needs = [len(batch.uids) for batch in quorum]
+    units = [
+        counted(ground.free, snapshot.axis.index, batch.demand, snapshot.devices) * ground.open_to(batch)
+        for batch in quorum
+    ]
+    first = crc32(repr([batch.demand for batch in quorum]).encode())
     if gang.required:
         level = snapshot.topology.level(gang.level) or 0
-        codes = snapshot.topology.columns[level]
-        most = total(codes, units, len(snapshot.topology.domains[level])).max(initial=0.0)
-    return bool(most >= len(batch.uids))
+        codes, domains = snapshot.topology.columns[level], len(snapshot.topology.domains[level])
+        enough = [total(codes, own, domains) >= need for own, need in zip(units, needs, strict=True)]
+        fitting = np.flatnonzero(np.all(enough, axis=0))
+        if not len(fitting):
+            return None
+        units = [own * (codes == fitting[first % len(fitting)]) for own in units]
+    line, taken = np.roll(np.arange(len(snapshot.names)), first), np.zeros(len(snapshot.names), dtype=bool)
+    for own, need in zip(units, needs, strict=True):
+        rows = line[(own > 0)[line] & ~taken[line]]
+        last = int(np.searchsorted(np.cumsum(own[rows]), need))
+        if last == len(rows):
+            return None
+        taken[rows[: last + 1]] = True
+    return np.flatnonzero(taken)
+
+
+def _seats(ground: Ground, rows: Rows) -> EmptySeats | None:
+    """The seats on these nodes. None: they depend on other nodes too, or on single devices."""
+    gang, snapshot = ground.gang, ground.snapshot
+    spreads = gang.required and gang.strategy is Strategy.SPREAD
+    if spreads or ground.rules is not None or snapshot.devices is not None:
+        return None
+    levels = snapshot.topology.levels[snapshot.topology.level(gang.level) or 0 :] if gang.required else ()
+    labels = {key for role in gang.roles for key in label_keys(role.demand)} | {own.label for own in levels}
+    return EmptySeats(frozenset(snapshot.names[row] for row in rows.tolist()), frozenset(labels))
 
 
 def _place(task: SeatingProblem, scratch: Scratch, masks: FeasibilityCache) -> Place:

@@ -11,7 +11,7 @@ places, the planner seats them, in these domains alone.
 Not covered: host ports, rules about neighbors (also of placed pods), seated or excluded members, nominations, shared devices.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -24,8 +24,9 @@ from scheduler.placement.distribution import Counts, ascending, share
 from scheduler.placement.feasibility import FeasibilityCache
 from scheduler.placement.member_counts import CountedDemands, MemberCounts, Rows
 from scheduler.placement.node_candidates import Batch, NodeCandidates, SeatingProblem
+from scheduler.placement.node_changes import NodeChanges
 from scheduler.placement.packing import one_domain, tried
-from scheduler.placement.planner import as_is, batches_of_quorum
+from scheduler.placement.planner import as_is, batches_of_quorum, shape_if_empty
 from scheduler.placement.seating import describe
 
 SHAPES_KEPT: Final = 4096
@@ -39,6 +40,9 @@ SUMS_KEPT: Final = 1 << 21
 
 MASKS_KEPT: Final = 1 << 23
 """Nodes in all masks of nodes that are open to a demand: 8 MiB. Demands with equal selectors and tolerations share one."""
+
+NODES_FOLLOWED: Final = 256
+"""Changed nodes up to which answers are adapted."""
 
 CONTESTED: Final = 2_000
 """Nodes in domains where several demands have places. With more, asking the planner costs as much."""
@@ -60,6 +64,7 @@ class Shape:
     kept_for: by role, the number of its demand on the nodes that count for a reservation.
     texts: by role, its demand.  sizes: by role, the largest share of a node.
     eligible: bool[g], the domains over which a required spread must be even.  level: the column of a required level.
+    if_empty: what decides whether an empty cluster could hold it.
     """
 
     gang: Gang
@@ -71,8 +76,7 @@ class Shape:
     texts: tuple[str, ...]
     sizes: tuple[float, ...]
     eligible: Mask | None
-    blocked: dict[int, tuple[Mapping[str, int], int]] = field(default_factory=dict)
-    """By role: the nodes that each obstacle excludes, and how many no obstacle excludes."""
+    if_empty: Hashable
 
 
 @dataclass(slots=True, eq=False)
@@ -88,11 +92,14 @@ class Told:
 
 
 class StandingAnswers:
-    """The answers that hold in the newest snapshot, by the number of the shape, for one version of the nodes."""
+    """The answers that hold in the newest snapshot, by the number of the shape.
+
+    When nodes change, an answer holds while seats in an empty cluster are known that these changes do not touch.
+    """
 
     def __init__(self, snapshot: Snapshot, masks: FeasibilityCache) -> None:
-        """snapshot: any with these nodes."""
-        self._snapshot: Final = snapshot
+        """snapshot: the newest."""
+        self._snapshot = snapshot
         self._masks: Final = masks
         self._scale: Final = snapshot.scale
         self._demands: Final = CountedDemands(snapshot, masks)
@@ -105,9 +112,43 @@ class StandingAnswers:
         self.labeled: Final[dict[int, Gang]] = {}
         """Shapes with labels that selectors read. Their answers hold if no placed pod keeps them away."""
 
-    def is_of(self, snapshot: Snapshot) -> bool:
-        """This snapshot has the same nodes."""
-        return self._snapshot.nodes_version == snapshot.nodes_version
+    def follow(self, snapshot: Snapshot) -> bool:
+        """Take the nodes of this snapshot, which is the newest. False: too much has changed, and nothing holds."""
+        before = self._snapshot
+        if before.nodes_version == snapshot.nodes_version:
+            self._snapshot = self._demands.snapshot = snapshot  # with labels that nothing asked about before
+            return True
+        changes = NodeChanges.between(before, snapshot)
+        # 1. Sizes are shares of the largest node. For many nodes, asking again costs as much.
+        comparable = before.axis == snapshot.axis and np.array_equal(self._scale, snapshot.scale)
+        if changes is None or not comparable or len(changes.labels) > NODES_FOLLOWED:
+            return False
+        # 2. The counts move to the new rows and domains.
+        counts = [self._free] if self._left is None else [self._free, self._left]
+        demands = [demand for own in counts for demand in own.leave(changes)]
+        self._snapshot = snapshot
+        demands += self._demands.follow(snapshot, changes)
+        for own in counts:
+            own.enter(before.topology, changes)
+        # 3. A gang that might not fit even in an empty cluster gets another answer.
+        masks = self._masks
+        for number in [
+            n for n, own in self._shapes.items() if not masks.has_seats_if_empty(snapshot, own.if_empty)
+        ]:
+            self._forget(number)
+        stale = self._users_of(demands) | {n for n, own in self._shapes.items() if own.level is not None}
+        self._told.stale |= stale
+        self._told_behind.stale |= stale
+        return True
+
+    def _forget(self, number: int) -> None:
+        shape = self._shapes.pop(number)
+        for demand in {*shape.demands, *shape.kept_for}:
+            self._users[demand].discard(number)
+        for told in (self._told, self._told_behind):
+            told.answers.pop(number, None)
+            told.stale.discard(number)
+        self.labeled.pop(number, None)
 
     @property
     def is_full(self) -> bool:
@@ -120,7 +161,7 @@ class StandingAnswers:
 
     def free(self, snapshot: Snapshot) -> dict[int, Wait]:
         """The answers in this snapshot."""
-        self._follow(snapshot.free)
+        self._count(snapshot.free)
         return self._known(snapshot, self._told, self._free)
 
     def behind(self, snapshot: Snapshot, left: Matrix, held_for: GangKey) -> dict[int, Wait]:
@@ -128,11 +169,11 @@ class StandingAnswers:
 
         left: float64[n, r], this part of the free capacity.  held_for: the gang of the reservation.
         """
-        self._follow(snapshot.free, left)
+        self._count(snapshot.free, left)
         if held_for != self._told_behind.held_for:
             self._told_behind.held_for = held_for
             self._told_behind.stale.update(self._shapes)
-        return self._known(snapshot, self._told_behind, self._follow_left(left), self._free)
+        return self._known(snapshot, self._told_behind, self._count_left(left), self._free)
 
     def _known(
         self, snapshot: Snapshot, told: Told, seats: MemberCounts, kept: MemberCounts | None = None
@@ -149,16 +190,16 @@ class StandingAnswers:
             return dict(told.answers)
         return {n: own for n, own in told.answers.items() if self._shapes[n].gang.priority > above}
 
-    def _follow(self, free: Matrix, left: Matrix | None = None) -> None:
+    def _count(self, free: Matrix, left: Matrix | None = None) -> None:
         """Count in these matrices instead, and note the shapes with other counts."""
         changed = self._users_of(self._free.follow(free))
         self._free.extend()
         self._told.stale |= changed
         self._told_behind.stale |= changed
         if left is not None:
-            self._follow_left(left)
+            self._count_left(left)
 
-    def _follow_left(self, left: Matrix) -> MemberCounts:
+    def _count_left(self, left: Matrix) -> MemberCounts:
         if self._left is None:
             self._left = self._free.copy()
         self._told_behind.stale |= self._users_of(self._left.follow(left))
@@ -185,16 +226,9 @@ class StandingAnswers:
         shape = self._shapes.get(number) or self._shape(gang, snapshot)
         if shape is None:
             return
-        self._follow(snapshot.free if kept is None else kept)
-        seats = self._free if kept is None else self._follow_left(snapshot.free)
-        short = self._short(shape, seats)
-        if short is None or short[0] in shape.blocked:
-            return
-        fixed = {kind: count for kind, count in decision.shortfall.blocked.items() if kind != RESOURCES}
-        resources = decision.shortfall.blocked.get(RESOURCES, 0)
-        shape.blocked[short[0]] = fixed, resources + int(seats.nodes[shape.demands[short[0]]])
+        self._count(snapshot.free if kept is None else kept)
+        seats = self._free if kept is None else self._count_left(snapshot.free)
         if self._answer(shape, seats, None if kept is None else self._free, decision.held_for) != decision:
-            del shape.blocked[short[0]]
             return
         self._shapes[number] = shape
         if any(role.labels is not None for role in gang.roles):
@@ -230,6 +264,7 @@ class StandingAnswers:
                 for role in roles
             ),
             self._eligible(gang, snapshot, level) if spreads and level is not None else None,
+            shape_if_empty(gang),
         )
 
     def _eligible(self, gang: Gang, snapshot: Snapshot, level: int) -> Mask:
@@ -249,11 +284,11 @@ class StandingAnswers:
     ) -> Wait | None:
         """The planner's answer. None: the gang may fit, or counting does not give the figures."""
         short = self._short(shape, seats)
-        if short is None or short[0] not in shape.blocked:
+        if short is None:
             return None
         role, best, domain = short
-        fixed, left = shape.blocked[role]
-        resources = left - int(seats.nodes[shape.demands[role]])
+        demand = shape.demands[role]
+        fixed, resources = self._demands.closed(demand), self._demands.open(demand) - int(seats.nodes[demand])
         own = Shortfall(
             shape.needs[role],
             shape.texts[role],

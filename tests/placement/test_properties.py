@@ -144,7 +144,7 @@ def test_places_of_an_empty_cluster_are_counted_where_counting_tells(ledger, gan
     snapshot = picture(ledger)
     counted = planner.decide(snapshot, gang, POLICY)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(planner, "_has_places", lambda *_: False)
+        patch.setattr(planner, "_places", lambda *_: None)
         assert planner.decide(snapshot, gang, POLICY) == counted
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from scheduler.model.cluster import Nomination, Snapshot
+from scheduler.model.cluster import Node, Nomination, Snapshot
 from scheduler.model.decision import Decision, Reason, Wait
 from scheduler.model.workload import Gang, GangKey, Strategy
 from scheduler.placement import planner, reservation, standing_answers
@@ -14,7 +14,18 @@ from scheduler.placement.feasibility import FeasibilityCache
 from scheduler.placement.member_counts import CountedDemands, MemberCounts, changed_rows
 from scheduler.placement.standing_answers import StandingAnswers
 from tests.placement.support.asking import POLICY
-from tests.support.builders import GPU, a_cluster, a_demand, a_gang, a_node, a_role, a_snapshot, some_amounts
+from tests.support.builders import (
+    GPU,
+    RACK,
+    a_cluster,
+    a_demand,
+    a_gang,
+    a_node,
+    a_role,
+    a_snapshot,
+    a_taint,
+    some_amounts,
+)
 
 FIRST = GangKey("default", "first")
 LACK = {Reason.INSUFFICIENT_RESOURCES, Reason.TOPOLOGY_UNSATISFIED}
@@ -29,24 +40,25 @@ def told(snapshot: Snapshot, gang: Gang, masks: FeasibilityCache, kept: np.ndarr
     return found
 
 
+def some_node(chance: random.Random, number: int) -> Node:
+    return a_node(
+        f"n{number:02}",
+        cpu=chance.randint(0, 6),
+        memory=chance.randint(1, 6),
+        gpu=chance.randint(number == 0, 4),
+        pods=chance.choice([2, 9]),
+        more={"example.com/fpga": chance.randint(0, 2)} if chance.random() < 0.3 else None,
+        rack=chance.choice(["r0", "r1", "r2", None]),
+        area=chance.choice(["a0", "a1"]),
+        host=chance.random() < 0.9,
+        labels={"pool": chance.choice(["x", "y"])},
+        taints=chance.choice([(), (), (a_taint("own", "NoSchedule"),)]),
+        schedulable=chance.random() < 0.9,
+    )
+
+
 def a_crowd(chance: random.Random) -> Snapshot:
-    nodes = [
-        a_node(
-            f"n{number:02}",
-            cpu=chance.randint(0, 6),
-            memory=chance.randint(1, 6),
-            gpu=chance.randint(number == 0, 4),
-            pods=chance.choice([2, 9]),
-            more={"example.com/fpga": chance.randint(0, 2)} if chance.random() < 0.3 else None,
-            rack=chance.choice(["r0", "r1", "r2", None]),
-            area=chance.choice(["a0", "a1"]),
-            host=chance.random() < 0.9,
-            labels={"pool": chance.choice(["x", "y"])},
-            schedulable=chance.random() < 0.9,
-        )
-        for number in range(chance.randint(1, 14))
-    ]
-    return a_snapshot(nodes)
+    return a_snapshot([some_node(chance, number) for number in range(chance.randint(1, 14))])
 
 
 def a_shape(chance: random.Random, number: int) -> Gang:
@@ -109,6 +121,66 @@ def test_answers_by_counts_are_the_planners(seed):
                 assert known.get(number, answer) == answer
                 if number not in known and chance.random() < 0.5:
                     standing.learn(number, gang, here, kept, answer)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(0, 40, 10))
+def test_answers_hold_through_changes_of_nodes(seed):
+    """Nodes change, come and leave, pods too: what is known then is what the planner says, and the counts are new ones."""
+    assert sum(_held(seed + more) for more in range(10))
+
+
+def _held(seed: int) -> int:
+    """How often an answer was known."""
+    chance = random.Random(seed)
+    nodes = {number: some_node(chance, number) for number in range(4)}
+    nodes[90] = a_node(
+        "n90", cpu=6, memory=6, gpu=4, pods=9, more={"example.com/fpga": 2}, rack="r0", area="a0"
+    )
+    gangs = [a_shape(chance, number) for number in range(20)]
+    masks, used = FeasibilityCache(), {}
+    standing, held = None, 0
+    for step in range(30):
+        for number in chance.choices(range(6), k=chance.choice([0, 1, 1, 2])):
+            nodes[number] = (
+                some_node(chance, number)
+                if chance.random() < 0.5
+                else _other(chance, nodes.get(number), number)
+            )
+            if chance.random() < 0.2:
+                del nodes[number]
+        listed = [nodes[number] for number in sorted(nodes)]
+        for node in listed:
+            used[node.name] = tuple(
+                (name, chance.choice([amount, amount, 0])) for name, amount in node.capacity
+            )
+        here = a_snapshot(listed, used={node.name: used.get(node.name, ()) for node in listed})
+        snapshot = replace(here, generation=step, nodes_version=step, nodes=tuple(listed))
+        if standing is None or not standing.follow(snapshot):
+            standing = StandingAnswers(snapshot, masks)
+        known = standing.free(snapshot)
+        held += len(known)
+        for number, gang in enumerate(gangs):
+            answer = told(snapshot, gang, masks)
+            assert known.get(number, answer) == answer
+            if number not in known:
+                standing.learn(number, gang, snapshot, None, answer)
+        fresh = MemberCounts(standing._demands, snapshot.free)
+        fresh.extend()
+        kept = standing._free
+        assert (kept.total == fresh.total).all()
+        assert (kept.nodes == fresh.nodes).all()
+        assert all((kept.domains[number] == own).all() for number, own in fresh.domains.items())
+    return held
+
+
+def _other(chance: random.Random, node: Node | None, number: int) -> Node:
+    """The same node with another rack, or cordoned."""
+    if node is None:
+        return some_node(chance, number)
+    if chance.random() < 0.3:
+        return replace(node, schedulable=not node.schedulable)
+    return replace(node, labels={**node.labels, RACK: chance.choice(["r0", "r1", "r3"])})
 
 
 def test_most_gangs_of_a_full_cluster_have_an_answer():

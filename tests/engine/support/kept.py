@@ -29,7 +29,11 @@ def of_masks(engine: Engine) -> Iterator[str]:
             k: m.tolist() for k, m in found.obstacles.items()
         }:
             yield f"the masks kept for {key} are not those of the nodes"
-    known = masks._flavors if masks._version == snapshot.nodes_version else None
+    known = (
+        masks._flavors
+        if masks._snapshot and masks._snapshot.nodes_version == snapshot.nodes_version
+        else None
+    )
     if known is not None and known.tolist() != flavors(snapshot).tolist():
         yield "the flavors kept are not those of the nodes"
 
