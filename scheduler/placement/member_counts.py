@@ -76,15 +76,11 @@ class CountedDemands:
         self._place: Final[list[int]] = []
         """By demand, its number in `_nodes`."""
         self._wants: Matrix = np.zeros((0, len(snapshot.axis)))
+        self.domains = 0
+        """The numbers that the sums by domain of all demands have together."""
 
     def __len__(self) -> int:
         return len(self._keys)
-
-    @property
-    def domains(self) -> int:
-        """The numbers that the sums by domain of all demands have together."""
-        each = [len(own) for own in self.snapshot.topology.domains]
-        return sum(each[level] for _, level in self._keys if level is not None)
 
     @property
     def masked(self) -> int:
@@ -106,6 +102,7 @@ class CountedDemands:
                 self._nodes.append(OpenNodes(demand, level, *_open(found, len(self.snapshot.names))))
             self._place.append(place)
             self._wants = np.vstack((self._wants, self.snapshot.axis.vector(demand.requests)))
+            self.domains += self._groups(level)
         return number
 
     def follow(self, snapshot: Snapshot, changes: NodeChanges) -> list[int]:
@@ -115,6 +112,7 @@ class CountedDemands:
         """
         moved = []
         before, self.snapshot = self.snapshot, snapshot
+        self.domains = sum(self._groups(level) for _, level in self._keys)
         sides = [
             (NodePicture.of([own.nodes[row] for row in rows.tolist()]), own.topology.columns[:, rows])
             for own, rows in ((before, changes.gone), (snapshot, changes.come))
@@ -133,6 +131,9 @@ class CountedDemands:
                 nodes.closed = {kind: nodes.closed[kind] + more[kind] - less[kind] for kind in CLOSED}
                 moved.append(place)
         return np.flatnonzero(np.isin(self._place, moved)).tolist()
+
+    def _groups(self, level: int | None) -> int:
+        return 0 if level is None else len(self.snapshot.topology.domains[level])
 
     def codes(self, level: int) -> Codes:
         """Codes[n]: the domain of each node at this level."""

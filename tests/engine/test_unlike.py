@@ -26,7 +26,8 @@ from scheduler.placement.seating import describe
 from scheduler.placement.standing_answers import StandingAnswers
 from tests.engine.support.cast import a_gang_of_pods, with_membership
 from tests.engine.support.stage import an_engine, runs
-from tests.support.builders import a_demand, a_gang, a_node, a_role, a_snapshot, some_amounts
+from tests.engine.support.untrue import untrue_answers
+from tests.support.builders import RACK, a_demand, a_gang, a_node, a_role, a_snapshot, some_amounts
 
 MANY = 1_000
 GPUS = 4
@@ -342,6 +343,29 @@ def test_the_same_are_seated_as_when_all_are_asked(monkeypatch, backfill, seed) 
     assert {name: _told(why) for name, why in whys.items()} == {
         name: _told(why) for name, why in truly.items()
     }
+
+
+@pytest.mark.parametrize("event", ["rack", "came", "left"])
+def test_none_is_asked_about_again_because_of_one_node(asked, event) -> None:
+    """The rack of a node changes, or a full node comes or leaves: few of 100 gangs need a question to be told what is true."""
+    nodes = {name: a_node(name, gpu=2, rack=f"r{name[-1]}") for name in map("n{:02}".format, range(40))}
+    pods = [replace(runs(number), node=f"n{number // 2:02}") for number in range(80)]
+    engine = Engine(FREE)
+    engine.observe([ev.NodeSeen(node) for node in nodes.values()], NOW)
+    waiting = [alone(number) for number in range(MANY // 10)]
+    engine.observe([*map(ev.PodSeen, [*pods, *waiting]), ev.Synced(), ev.TookOver()], NOW)
+    list(planned_out(engine, NOW))
+    change = {
+        "rack": ev.NodeSeen(replace(nodes["n02"], labels={**nodes["n02"].labels, RACK: "r7"})),
+        "came": ev.NodeSeen(a_node("n99", cpu=0, gpu=2)),
+        "left": ev.NodeGone("n02"),
+    }[event]
+    asked.clear()
+    engine.observe([change], NOW + 1)
+    list(planned_out(engine, NOW + 1))
+
+    assert len(asked) <= 12
+    assert untrue_answers(engine) == []
 
 
 # ── turns ───────────────────────────────────────────────────────────────────────────────────────────────

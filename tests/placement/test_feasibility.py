@@ -1,8 +1,11 @@
 """Which nodes may hold a demand, whatever room they have."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from scheduler.model.cluster import Node, Snapshot
 from scheduler.model.demand import (
     HostPort,
     Operator,
@@ -14,7 +17,18 @@ from scheduler.model.demand import (
 from scheduler.placement import planner
 from scheduler.placement.feasibility import FeasibilityCache, where
 from tests.placement.support.asking import POLICY
-from tests.support.builders import a_demand, a_gang, a_mask, a_node, a_role, a_snapshot, a_taint, some_nodes
+from tests.support.builders import (
+    RACK,
+    a_demand,
+    a_gang,
+    a_mask,
+    a_node,
+    a_role,
+    a_snapshot,
+    a_taint,
+    some_amounts,
+    some_nodes,
+)
 
 WORLD = a_snapshot(
     [
@@ -159,6 +173,69 @@ def test_masks_save_work_only():
     for snapshot in (WORLD, other, WORLD):
         for demand in demands:
             np.testing.assert_array_equal(masks.of(snapshot, demand).open, where(snapshot, demand).open)
+
+
+def test_a_gang_that_fits_an_empty_cluster_fits_until_its_nodes_change():
+    """Its seats hold until their nodes change in what they depend on. Then the planner is asked again."""
+    small = [a_node(f"n{number}", gpu=1, rack=f"r{number // 2}", labels={"pool": "x"}) for number in range(6)]
+    gangs = {
+        "anywhere": a_gang(2, gpu=1),
+        "one rack": a_gang(2, gpu=1, level="rack", required=True),
+        "a pool": a_gang(roles=[a_role("", 2, demand=a_demand(gpu=1, selector={"pool": "x"}))]),
+        "even": a_gang(2, gpu=1, level="rack", required=True, strategy="spread"),
+        "two roles": a_gang(roles=[a_role("a", 1, gpu=1), a_role("b", 1, cpu=1)]),
+        "too large": a_gang(7, gpu=1),
+    }
+    other = {
+        "relabeled": lambda node: replace(node, labels={**node.labels, "other": "y"}),
+        "cordoned": lambda node: replace(node, schedulable=False),
+        "moved": lambda node: replace(node, labels={**node.labels, RACK: "r9"}),
+        "out of the pool": lambda node: replace(node, labels={**node.labels, "pool": "y"}),
+        "smaller": lambda node: replace(node, capacity=some_amounts(cpu=1, pods=1)),
+    }
+    lost = {}
+    for kind, change in other.items():
+        masks, before = FeasibilityCache(), _seen(small, 1, full=True)
+        for gang in gangs.values():
+            planner.decide(before, gang, POLICY, None, masks)
+        after = _seen([change(node) for node in small], 2)
+        lost[kind] = {
+            name
+            for name, gang in gangs.items()
+            if not masks.has_seats_if_empty(after, planner.shape_if_empty(gang))
+        }
+    never = {"even", "too large"}
+    everyone = set(gangs)
+    assert lost == {
+        "relabeled": never,
+        "cordoned": never,
+        "moved": never | {"one rack"},
+        "out of the pool": never | {"a pool"},
+        "smaller": everyone,
+    }
+
+
+def _seen(nodes: list[Node], version: int, *, full: bool = False) -> Snapshot:
+    used = {node.name: some_amounts(gpu=1, cpu=32) for node in nodes} if full else None
+    return replace(a_snapshot(nodes, used=used, version=version), nodes=tuple(nodes))
+
+
+def test_gangs_that_fit_an_empty_cluster_lean_on_different_nodes():
+    """So a change of one node concerns few of them."""
+    nodes = [a_node(f"n{number:02}", gpu=1, rack=f"r{number // 2}") for number in range(40)]
+    before = _seen(nodes, 1, full=True)
+    gangs = [
+        a_gang(2, gpu=1, cpu=cpu, level="rack", required=required)
+        for cpu in range(1, 21)
+        for required in (False, True)
+    ]
+    for number in range(40):
+        after = _seen([*nodes[:number], *nodes[number + 1 :]], 2 + number)
+        masks = FeasibilityCache()
+        for gang in gangs:
+            planner.decide(before, gang, POLICY, None, masks)
+        lost = [gang for gang in gangs if not masks.has_seats_if_empty(after, planner.shape_if_empty(gang))]
+        assert len(lost) <= 8
 
 
 def test_a_node_holds_a_demand():
