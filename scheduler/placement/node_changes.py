@@ -1,7 +1,7 @@
 """Which nodes differ between two snapshots, and which rows belong together."""
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -31,24 +31,26 @@ class NodeChanges:
         """Nodes are compared by identity: an unchanged node is the same object. None: a snapshot lists none."""
         if not before.nodes or not after.nodes:
             return None
-        if before.names is after.names:
-            same = map(operator.is_, before.nodes, after.nodes)
-            changed = [row for row, is_same in enumerate(same) if not is_same]
-            gone = come = np.array(changed, dtype=np.int64)
-            rows = np.arange(len(after.names))
-        else:
-            known, later = before.index, after.index
-            rows = np.array([known.get(name, -1) for name in after.names], dtype=np.int64)
-            pairs = zip(rows.tolist(), after.nodes, strict=True)
-            fresh = [new for new, (old, node) in enumerate(pairs) if old < 0 or before.nodes[old] is not node]
-            come = np.array(fresh, dtype=np.int64)
-            lost = [row for row, name in enumerate(before.names) if name not in later]
-            gone = np.array([*lost, *(old for old in rows[come].tolist() if old >= 0)], dtype=np.int64)
+        lost = _rows(before.index, before.index.keys() - after.index.keys())
+        new = _rows(after.index, after.index.keys() - before.index.keys())
+        # Both are in the order of the names, so the other nodes are in the same order.
+        earlier = np.delete(np.arange(len(before.names)), lost)
+        later = np.delete(np.arange(len(after.names)), new)
+        rows = np.full(len(after.names), -1)
+        rows[later] = earlier
+        kept = map(before.nodes.__getitem__, earlier.tolist()) if len(lost) else before.nodes
+        seen = map(after.nodes.__getitem__, later.tolist()) if len(new) else after.nodes
+        same = np.fromiter(map(operator.is_, kept, seen), dtype=np.bool_, count=len(later))
+        gone, come = np.append(earlier[~same], lost), np.append(later[~same], new)
         labels: dict[str, frozenset[str] | None] = {before.names[row]: None for row in gone.tolist()}
         for row in come.tolist():
             old, node = int(rows[row]), after.nodes[row]
             labels[node.name] = None if old < 0 else _labels(before.nodes[old], node)
         return cls(labels, gone, come, rows)
+
+
+def _rows(index: Mapping[str, int], names: Iterable[str]) -> NDArray[np.int64]:
+    return np.array(sorted(index[name] for name in names), dtype=np.int64)
 
 
 def _labels(before: Node, node: Node) -> frozenset[str] | None:
