@@ -17,7 +17,7 @@ AXES: Final[Mapping[Profile, Mapping[str, Sequence[int]]]] = {
     },
     Profile.FULL: {
         "nodes": (1_000, 2_000, 5_000, 10_000, 15_000),
-        "shapes": (10, 30, 100, 300, 1_000, 3_000),
+        "shapes": (10, 100, 1_000, 10_000),
         "waiting": (100, 300, 1_000, 3_000, 10_000),
     },
 }

@@ -108,7 +108,7 @@ class FeasibilityCache:
     One instance serves the snapshots of one ledger, because versions of different ledgers mean different clusters.
     """
 
-    def __init__(self, limit: int = 256, gangs: int = 4096) -> None:
+    def __init__(self, limit: int = 256, gangs: int = 16_384) -> None:
         """limit: distinct demands, each with masks of all nodes. Most clusters see fewer between two node changes.
 
         gangs: distinct gangs that were compared with an empty cluster.

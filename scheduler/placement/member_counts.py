@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scheduler.model.admission import KINDS, NodePicture, obstacles
 from scheduler.model.cluster import NOWHERE, Mask, Matrix, Snapshot, Topology
 from scheduler.model.demand import Demand
+from scheduler.model.resources import Vector
 from scheduler.placement.distribution import MOST, Codes, Counts
 from scheduler.placement.feasibility import FeasibilityCache
 from scheduler.placement.node_candidates import counted, total
@@ -75,7 +76,7 @@ class CountedDemands:
         """Most demands may go to the same nodes."""
         self._place: Final[list[int]] = []
         """By demand, its number in `_nodes`."""
-        self._wants: Matrix = np.zeros((0, len(snapshot.axis)))
+        self._wants: Final[list[Vector]] = []
         self.domains = 0
         """The numbers that the sums by domain of all demands have together."""
 
@@ -101,7 +102,7 @@ class CountedDemands:
                     found["level"] = self.codes(level) == NOWHERE
                 self._nodes.append(OpenNodes(demand, level, *_open(found, len(self.snapshot.names))))
             self._place.append(place)
-            self._wants = np.vstack((self._wants, self.snapshot.axis.vector(demand.requests)))
+            self._wants.append(self.snapshot.axis.vector(demand.requests))
             self.domains += self._groups(level)
         return number
 
@@ -173,7 +174,7 @@ class CountedDemands:
 
     def some_nodes(self, rows: Rows, free: Matrix, first: int) -> Counts:
         """Counts[d, k]: how many members of the first `first` demands these rows hold.  free: float64[k, r]."""
-        wants = self._wants[:first, None, :]
+        wants = np.array(self._wants[:first])[:, None]
         parts = np.where(wants > 0, free / np.where(wants > 0, wants, 1.0), np.inf)
         most = np.minimum(np.floor(parts.min(axis=2, initial=np.inf)), MOST)
         open_ = np.array([nodes.open[rows] for nodes in self._nodes])[self._place[:first]]

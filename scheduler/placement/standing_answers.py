@@ -29,7 +29,7 @@ from scheduler.placement.packing import one_domain, tried
 from scheduler.placement.planner import as_is, batches_of_quorum, shape_if_empty
 from scheduler.placement.seating import describe
 
-SHAPES_KEPT: Final = 4096
+SHAPES_KEPT: Final = 16_384
 """Shapes whose answers are kept. Beyond that, all are forgotten and learned again."""
 
 DEMANDS_KEPT: Final = 4 * SHAPES_KEPT
@@ -38,8 +38,10 @@ DEMANDS_KEPT: Final = 4 * SHAPES_KEPT
 SUMS_KEPT: Final = 1 << 21
 """Sums by domain that are kept for each matrix: 16 MiB. A required level `host` has as many domains as nodes."""
 
-MASKS_KEPT: Final = 1 << 23
-"""Nodes in all masks of nodes that are open to a demand: 8 MiB. Demands with equal selectors and tolerations share one."""
+MASKS_KEPT: Final = 1 << 27
+"""Nodes in all masks of nodes that are open to a demand: 128 MiB. Demands with equal selectors and tolerations share one,
+so most clusters need a few.
+"""
 
 NODES_FOLLOWED: Final = 256
 """Changed nodes up to which answers are adapted."""
