@@ -119,6 +119,7 @@ class FeasibilityCache:
         self._kept: dict[tuple[object, ...], tuple[Where, _Basis]] = {}
         self._vain: dict[Hashable, Wait | EmptySeats | None] = {}
         self._flavors: Codes | None = None
+        self._changes: tuple[object, object, NodeChanges | None] = (None, None, None)
 
     def of(self, snapshot: Snapshot, demand: Demand) -> Where:
         """Like `where`, but cached."""
@@ -159,12 +160,18 @@ class FeasibilityCache:
         self._renew(snapshot)
         return shape in self._vain and not isinstance(self._vain[shape], Wait)
 
+    def changes(self, before: Snapshot, after: Snapshot) -> NodeChanges | None:
+        """Like `NodeChanges.between`, but cached."""
+        if self._changes[0] is not before.nodes or self._changes[1] is not after.nodes:
+            self._changes = before.nodes, after.nodes, NodeChanges.between(before, after)
+        return self._changes[2]
+
     def _renew(self, snapshot: Snapshot) -> None:
         before = self._snapshot
         if before is not None and snapshot.nodes_version == before.nodes_version:
             return
         self._snapshot, self._flavors = snapshot, None
-        changes = None if before is None else NodeChanges.between(before, snapshot)
+        changes = None if before is None else self.changes(before, snapshot)
         self._vain = {
             shape: found
             for shape, found in ({} if changes is None else self._vain).items()

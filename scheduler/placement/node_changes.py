@@ -31,8 +31,9 @@ class NodeChanges:
         """Nodes are compared by identity: an unchanged node is the same object. None: a snapshot lists none."""
         if not before.nodes or not after.nodes:
             return None
-        lost = _rows(before.index, before.index.keys() - after.index.keys())
-        new = _rows(after.index, after.index.keys() - before.index.keys())
+        same_names = before.index is after.index
+        lost = _rows(before.index, () if same_names else before.index.keys() - after.index.keys())
+        new = _rows(after.index, () if same_names else after.index.keys() - before.index.keys())
         # Both are in the order of the names, so the other nodes are in the same order.
         earlier = np.delete(np.arange(len(before.names)), lost)
         later = np.delete(np.arange(len(after.names)), new)

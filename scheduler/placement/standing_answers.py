@@ -24,7 +24,6 @@ from scheduler.placement.distribution import Counts, ascending, share
 from scheduler.placement.feasibility import FeasibilityCache
 from scheduler.placement.member_counts import CountedDemands, MemberCounts, Rows
 from scheduler.placement.node_candidates import Batch, NodeCandidates, SeatingProblem
-from scheduler.placement.node_changes import NodeChanges
 from scheduler.placement.packing import one_domain, tried
 from scheduler.placement.planner import as_is, batches_of_quorum, shape_if_empty
 from scheduler.placement.seating import describe
@@ -120,7 +119,7 @@ class StandingAnswers:
         if before.nodes_version == snapshot.nodes_version:
             self._snapshot = self._demands.snapshot = snapshot  # with labels that nothing asked about before
             return True
-        changes = NodeChanges.between(before, snapshot)
+        changes = self._masks.changes(before, snapshot)
         # 1. Sizes are shares of the largest node. For many nodes, asking again costs as much.
         comparable = before.axis == snapshot.axis and np.array_equal(self._scale, snapshot.scale)
         if changes is None or not comparable or len(changes.labels) > NODES_FOLLOWED:
