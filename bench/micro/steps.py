@@ -110,7 +110,9 @@ class Server:
         count, make = self._objects.get(path, (0, canned.node))
         end = min(count, start + limit)
         meta = {"resourceVersion": canned.VERSION, **({"continue": str(end)} if end < count else {})}
-        return msgspec.json.encode({"metadata": meta, "items": [make(number) for number in range(start, end)]})
+        return msgspec.json.encode(
+            {"metadata": meta, "items": [make(number) for number in range(start, end)]}
+        )
 
     @asynccontextmanager
     async def stream(self, path: str, *_: object, **_more: object) -> AsyncIterator[AsyncIterator[bytes]]:
@@ -141,9 +143,7 @@ async def _longest(nodes: int) -> dict[str, float]:
     server = Server(
         {NODES_PATH: (nodes, _node), PODS_PATH: (nodes * GANG + SHAPES * 2 + 1, partial(_pod, nodes))}
     )
-    service = Service(
-        Engine(world.POLICY), acting=lambda _: acts[0], blind=lambda _: 0.0, blind_after=10.0
-    )
+    service = Service(Engine(world.POLICY), acting=lambda _: acts[0], blind=lambda _: 0.0, blind_after=10.0)
     intake = Informers(
         world.POLICY.levels, partial(run.listed, service), partial(run.whole, service), lambda _kind: None
     )
@@ -261,7 +261,10 @@ def _pod(nodes: int, number: int) -> dict[str, Any]:
         found["spec"]["containers"][0]["resources"]["requests"]["cpu"] = f"{1000 + waiting // 2}m"
     found["metadata"] |= {"name": f"{name}-{member}", "uid": f"{name}-{number}"}
     found["metadata"]["labels"][key.GANG] = name
-    found["metadata"]["annotations"] = {key.MIN_MEMBERS: str(size), key.EXPECTED_RUNTIME: f"{1 + number % 7}h"}
+    found["metadata"]["annotations"] = {
+        key.MIN_MEMBERS: str(size),
+        key.EXPECTED_RUNTIME: f"{1 + number % 7}h",
+    }
     if waiting == 2 * SHAPES:
         del found["metadata"]["labels"][key.GANG], found["spec"]["schedulingGates"]
         found["metadata"] |= {"name": "side", "uid": SIDE, "annotations": {}}

@@ -50,8 +50,6 @@ class NodeTable:
         """Nodes that have changed since the columns were made."""
         self._used: Matrix = np.zeros((0, 0))
         """float64[n, r]: what is used, in the rows of `_columns`."""
-        self.layout = 0
-        """Changes with the rows and columns of snapshots: which nodes there are, and which resources."""
         self.version = 0
         """Changes with everything except resource use and labels that nothing asks about."""
         self.generation = 0
@@ -77,7 +75,6 @@ class NodeTable:
             return False
         self._nodes[node.name] = node
         if before is None or not self._is_unasked(before, node):
-            self.layout += before is None or before.resources != node.resources
             self._changed(node.name)
         elif before.labels != node.labels:
             self._stale.add(node.name)
@@ -102,7 +99,6 @@ class NodeTable:
         if self._nodes.pop(name, None) is None:
             return False
         self._hold(name, ())
-        self.layout += 1
         self._changed(name)
         return True
 
@@ -157,6 +153,11 @@ class NodeTable:
     def on(self, node: str) -> Collection[Uid]:
         """The pods that use resources on this node, whether or not it is known."""
         return self._pods.get(node, {}).keys()
+
+    @property
+    def axis(self) -> ResourceAxis:
+        """The resources of the nodes, in the columns of snapshots."""
+        return self._now().axis
 
     def vector(self, demand: Demand) -> Vector:
         """float64[r]: the demand on the axis. Resources that no node has are left out."""
