@@ -70,7 +70,7 @@ def inquire(ledger: Ledger, asking: PlanningCycle, key: GangKey, now: float) -> 
     behind = asking.preemption.behind(record, gang)
     if behind is None:
         return Explanation(seat, ())
-    units = asking.candidates.widened(seat.snapshot, asking.candidates.units(seat.snapshot, behind, now))
+    units = asking.candidates.widened(seat.snapshot, asking.candidates.units(behind, now))
     return Explanation(seat, *asking.preemption.terms(units, gang))
 
 
@@ -99,8 +99,8 @@ def outlook(
         )
         for own, record in islice(_hopeful(ledger), longest)
     ]
-    running_on = (_likely(ledger, stay, now) for stay in running.stays(snapshot, now))
-    stays = (*running.leaving(snapshot, now), *running_on)
+    running_on = (_likely(ledger, stay, now) for stay in running.stays(now))
+    stays = (*running.leaving(now), *running_on)
     snapshot = ledger.neighbors.picture(snapshot, [own.gang for own in waiting], FORECAST_COLUMNS)
     stays = running.widened(snapshot, stays)
     limited = {

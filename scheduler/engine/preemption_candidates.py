@@ -11,7 +11,6 @@ from typing import Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.engine.node_numbers import NodeNumbers
 from scheduler.engine.running_gangs import Footing, RunningGangs
 from scheduler.ledger import Ledger, attained_service, gang_spec, quorum
 from scheduler.ledger.gang import GangRecord, Spec
@@ -38,7 +37,7 @@ MayTake = Callable[[GangRecord | None, Pod], By | None]
 class Group:
     """Pods of a gang that leave together, and their nodes.
 
-    numbers: int64[k], see `NodeNumbers`.  uses: float64[k, r].
+    numbers: int64[k], see `NodeTable.rows`.  uses: float64[k, r].
     """
 
     kind: Kind
@@ -77,8 +76,7 @@ class PreemptionCandidates:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._numbers = NodeNumbers(ledger)
-        self._running = RunningGangs(ledger, self._numbers, self._footing)
+        self._running = RunningGangs(ledger, self._footing)
         self._views: dict[GangKey, Views] = {}
 
     def widened(self, snapshot: Snapshot, found: tuple[Own, ...]) -> tuple[Own, ...]:
@@ -89,7 +87,7 @@ class PreemptionCandidates:
         return tuple(replace(own, uses=wide) for own, wide in zip(found, uses, strict=True))
 
     def _of(self, record: GangRecord) -> Views:
-        made_for = (record.number, record.pulse, self._numbers.version)
+        made_for = (record.number, record.pulse, self._ledger.nodes.layout)
         views = self._views.get(record.key)
         if views is None or views.made_for != made_for:
             views = self._views[record.key] = Views(made_for)
@@ -102,23 +100,22 @@ class PreemptionCandidates:
     def running(self, snapshot: Snapshot, now: float) -> Running:
         """Seated gangs with an expected end, in the columns of the snapshot. Gangs with an unknown end are left out."""
         if snapshot.neighbors is None:
-            return self._running.running(snapshot, now)
-        return Running.of(self.widened(snapshot, self.stays(snapshot, now)))
+            return self._running.running(now)
+        return Running.of(self.widened(snapshot, self.stays(now)))
 
-    def stays(self, snapshot: Snapshot, now: float) -> tuple[Stay, ...]:
+    def stays(self, now: float) -> tuple[Stay, ...]:
         """The same, gang by gang, without columns of neighbors."""
-        return self._running.stays(snapshot, now)
+        return self._running.stays(now)
 
-    def leaving(self, snapshot: Snapshot, now: float) -> tuple[Stay, ...]:
+    def leaving(self, now: float) -> tuple[Stay, ...]:
         """Terminating pods, managed or not. Their capacity is freed soon."""
         soon = Estimate(now + SOON, now, now + 2 * SOON)
-        ours = self._ledger.registry.gang_of
-        self._numbers.follow(snapshot)
+        ours, nodes = self._ledger.registry.gang_of, self._ledger.nodes
         footings = ((pod, self._footing([pod])) for pod in self._ledger.deleted.values())
         return tuple(
             Stay(
                 gang_of_one(pod.key.namespace, pod.uid),
-                self._numbers.rows[footing[0]],
+                nodes.rows[footing[0]],
                 footing[1],
                 soon,
                 pod.key.namespace if pod.uid in ours else "",
@@ -130,29 +127,26 @@ class PreemptionCandidates:
 
     def _footing(self, pods: Iterable[Pod]) -> Footing | None:
         nodes = self._ledger.nodes
-        places = [(self._numbers.of(nodes.place(pod.uid)), pod) for pod in pods]
+        places = [(nodes.number(pod.uid), pod) for pod in pods]
         found = [(number, nodes.vector(pod.demand), pod.uid) for number, pod in places if number is not None]
         if not found:
             return None
         numbers, uses, uids = zip(*found, strict=True)
         return np.array(numbers, dtype=np.int64), np.array(uses), uids
 
-    def units(self, snapshot: Snapshot, may_take: MayTake, now: float) -> tuple[Unit, ...]:
+    def units(self, may_take: MayTake, now: float) -> tuple[Unit, ...]:
         """The units that may be preempted, each with the work that would be lost."""
-        return tuple(self._units(snapshot, may_take, now))
+        return tuple(self._units(may_take, now))
 
-    def staying(
-        self, units: Iterable[Unit], snapshot: Snapshot, start: float, now: float
-    ) -> tuple[Unit, ...]:
+    def staying(self, units: Iterable[Unit], start: float, now: float) -> tuple[Unit, ...]:
         """The units that are expected to still run at `start`, so the reservation does not count on their capacity."""
-        running = self._running.running(snapshot, now)
+        running = self._running.running(now)
         ended = running.places[running.ends(now, OVERRUN_AT_LEAST) <= start]
         gone = {running.stays[place].key for place in ended.tolist()}
         return tuple(unit for unit in units if unit.gang not in gone)
 
-    def _units(self, snapshot: Snapshot, may_take: MayTake, now: float) -> Iterator[Unit]:
-        self._numbers.follow(snapshot)
-        rows = self._numbers.rows
+    def _units(self, may_take: MayTake, now: float) -> Iterator[Unit]:
+        rows = self._ledger.nodes.rows
         for record in self._ledger.registry.gangs.values():
             if not record.gives_way:
                 continue

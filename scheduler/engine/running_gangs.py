@@ -11,12 +11,11 @@ from typing import Final, TypeAlias, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.engine.node_numbers import NodeNumbers
 from scheduler.ledger import Ledger, observed_runs
 from scheduler.ledger.gang import GangRecord, Member, Spec
 from scheduler.ledger.observed_runs import RunTerms
 from scheduler.ledger.phase import SEATED
-from scheduler.model.cluster import Matrix, Snapshot
+from scheduler.model.cluster import Matrix
 from scheduler.model.queueing import Estimate, Stay
 from scheduler.model.workload import GangKey, Pod, Uid
 from scheduler.placement.reservation import Running, overrun_at_least
@@ -38,7 +37,7 @@ Rowed: TypeAlias = dict[int, tuple[Stay, Stay]]
 class StaysInRows(Sequence[Stay]):
     """Stays with rows of one snapshot instead of numbers of nodes. Each is converted when it is first read.
 
-    rows: int64 by number, see `NodeNumbers`.  known: the conversions so far, which later copies share.
+    rows: int64 by number, see `NodeTable.rows`.  known: the conversions so far, which later copies share.
     """
 
     def __init__(self, stays: Sequence[Stay], rows: NDArray[np.int64], known: Rowed) -> None:
@@ -77,14 +76,11 @@ def in_rows(stay: Stay, rows: NDArray[np.int64]) -> Stay:
 class RunningGangs:
     """The ends of all seated gangs. A place in the columns belongs to one gang, and is used again."""
 
-    def __init__(
-        self, ledger: Ledger, numbers: NodeNumbers, footing: Callable[[Iterable[Pod]], Footing | None]
-    ) -> None:
+    def __init__(self, ledger: Ledger, footing: Callable[[Iterable[Pod]], Footing | None]) -> None:
         self._ledger = ledger
-        self._nodes = numbers
         self._footing = footing
-        self._version = -1
-        """The version of the numbers of nodes to which stays refer."""
+        self._layout = -1
+        """The layout of resources and numbers of nodes to which stays refer."""
         self._clear()
 
     def _clear(self) -> None:
@@ -92,7 +88,7 @@ class RunningGangs:
         self._stays: list[Stay] = []
         """With numbers of nodes as rows."""
         self._rowed: Rowed = {}
-        self._rows = self._nodes.rows
+        self._rows = self._ledger.nodes.rows
         """The rows to which `_rowed` refers."""
         self._unused: list[int] = []
         self._numbers = np.zeros(0, dtype=np.int64)
@@ -112,9 +108,9 @@ class RunningGangs:
 
     # ── questions ───────────────────────────────────────────────────────────────────────────────────────
 
-    def running(self, snapshot: Snapshot, now: float) -> Running:
+    def running(self, now: float) -> Running:
         """The ends of all seated gangs that end by themselves, in the order in which they were first seen."""
-        places, began = self._now(snapshot, now)
+        places, began = self._now(now)
         own = self._estimates[self._kind[places]]
         return Running(
             middles=began + own[:, 0],
@@ -125,9 +121,9 @@ class RunningGangs:
             places=places,
         )
 
-    def stays(self, snapshot: Snapshot, now: float) -> tuple[Stay, ...]:
+    def stays(self, now: float) -> tuple[Stay, ...]:
         """The same, gang by gang, without gangs of which all nodes are deleted."""
-        places, began = self._now(snapshot, now)
+        places, began = self._now(now)
         ends = began[:, None] + self._estimates[self._kind[places], :3]
         latest = began + self._most[places]
         stays = StaysInRows(self._stays, self._rows, self._rowed)
@@ -137,9 +133,9 @@ class RunningGangs:
             if len(stays[place].rows)
         )
 
-    def _now(self, snapshot: Snapshot, now: float) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    def _now(self, now: float) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """The places in use, and when their gangs began: now, if they have not yet."""
-        self.follow(snapshot)
+        self.follow()
         used = np.flatnonzero(self._numbers >= 0)
         places = used[np.argsort(self._numbers[used], kind="stable")]
         since = self._since[places]
@@ -147,17 +143,16 @@ class RunningGangs:
 
     # ── facts ───────────────────────────────────────────────────────────────────────────────────────────
 
-    def follow(self, snapshot: Snapshot) -> None:
+    def follow(self) -> None:
         """Read what has changed since the last call."""
-        self._nodes.follow(snapshot)
-        registry = self._ledger.registry
-        changed = registry.changed()
-        if changed is None or self._version != self._nodes.version:
-            self._version = self._nodes.version
+        registry, nodes = self._ledger.registry, self._ledger.nodes
+        layout, changed = nodes.layout, registry.changed()
+        if changed is None or layout != self._layout:
+            self._layout = layout
             self._clear()
             changed = registry.gangs
-        if self._rows is not self._nodes.rows:
-            self._rows, self._rowed = self._nodes.rows, {}
+        if self._rows is not nodes.rows:
+            self._rows, self._rowed = nodes.rows, {}
         for key in changed:
             self._read(key, registry.gangs.get(key))
         if len(self._kinds) > 2 * len(self._place) + KINDS_KEPT:  # most belong to gangs that have ended

@@ -30,7 +30,7 @@ def engine() -> Engine:
     own = Engine(Policy())
     pods = [pod for number in range(6) for pod in gang(number, ["red", "blue"][number % 2])]
     own.observe([*map(ev.NodeSeen, NODES), *map(ev.PodSeen, pods), ev.Synced(), ev.TookOver()], NOW)
-    own.cycle.candidates.stays(own.snapshot(), NOW)
+    own.cycle.candidates.stays(NOW)
     return own
 
 
@@ -49,7 +49,7 @@ def read(monkeypatch) -> list[str]:
 
 
 def ends(engine: Engine, now: float = NOW) -> dict[str, float]:
-    return {stay.key.name: stay.ends.middle for stay in engine.cycle.candidates.stays(engine.snapshot(), now)}
+    return {stay.key.name: stay.ends.middle for stay in engine.cycle.candidates.stays(now)}
 
 
 def test_only_what_was_reconciled_is_read_again(engine, read):
@@ -85,7 +85,7 @@ def test_another_node_is_another_row_of_what_is_kept(engine, read):
 def test_pods_of_a_deleted_node_have_no_row_before_their_gang_is_reconciled(engine):
     """The node is deleted, and nothing followed from it yet: its pods are left out, and those of other nodes stay."""
     engine.ledger.take([ev.NodeGone("n1")], NOW)
-    found = {s.key.name: s for s in engine.cycle.candidates.stays(engine.snapshot(), NOW)}
+    found = {s.key.name: s for s in engine.cycle.candidates.stays(NOW)}
     assert sorted(found) == ["g0", "g2", "g3", "g4"]
     assert [engine.snapshot().names[row] for row in found["g2"].rows] == ["n2", "n2"]
 
@@ -114,17 +114,6 @@ def test_running_gangs_of_a_pass_keep_their_rows(engine):
         "g3": [4, 4],
         "g9": [2, 2],
     }
-
-
-def test_numbers_of_deleted_nodes_are_bounded(engine):
-    """However many nodes come and go, no more are numbered than twice those that exist, and some."""
-    for number in range(200):
-        engine.observe([ev.NodeSeen(a_node(f"m{number}", gpu=8))], NOW)
-        ends(engine)
-        engine.observe([ev.NodeGone(f"m{number}")], NOW)
-    assert len(ends(engine)) == 6
-    assert len(engine.cycle.candidates._numbers._numbers) <= 2 * len(NODES) + 64 + 2
-    assert untrue_ends(engine, NOW) == []
 
 
 def test_what_a_gang_teaches_changes_the_ends_of_its_namespace(engine):

@@ -37,11 +37,9 @@ def of_masks(engine: Engine) -> Iterator[str]:
 def of_views(engine: Engine) -> Iterator[str]:
     """Rows and uses of running gangs, but for those that have changed and were not reconciled since."""
     ledger, kept = engine.ledger, engine.cycle.candidates
-    snapshot, fresh = ledger.snapshot(), PreemptionCandidates(ledger)
-    stays = () if ledger._dirty else kept.stays(snapshot, 0.0)
-    kept._numbers.follow(snapshot)
-    fresh._numbers.follow(snapshot)
-    if not ledger._dirty and sorted(map(_ends, stays)) != sorted(map(_ends, fresh.stays(snapshot, 0.0))):
+    fresh = PreemptionCandidates(ledger)
+    stays = () if ledger._dirty else kept.stays(0.0)
+    if not ledger._dirty and sorted(map(_ends, stays)) != sorted(map(_ends, fresh.stays(0.0))):
         yield "the stays kept are not those of all gangs"
     for key, views in kept._views.items():
         record = ledger.registry.gangs.get(key)
@@ -54,7 +52,7 @@ def of_views(engine: Engine) -> Iterator[str]:
             continue
         if views.groups is not None:
             found = fresh._groups(record)
-            if [_left(own, kept) for own in views.groups] != [_left(own, fresh) for own in found]:
+            if list(map(_left, views.groups)) != list(map(_left, found)):
                 yield f"the groups kept of {key} are not where its pods are"
 
 
@@ -64,6 +62,5 @@ def _ends(stay: Stay) -> tuple[str, ...]:
     return tuple(map(str, (stay.key, *pods, stay.ends, stay.latest, stay.namespace)))
 
 
-def _left(group: Group, of: PreemptionCandidates) -> object:
-    rows = of._numbers.rows[group.numbers].tolist()
-    return group.kind, group.pods, rows, group.uses.tolist(), group.way
+def _left(group: Group) -> object:
+    return group.kind, group.pods, group.numbers.tolist(), group.uses.tolist(), group.way

@@ -41,7 +41,7 @@ def untrue_ends(engine: Engine, now: float) -> list[object]:
     ledger, snapshot = engine.ledger, engine.snapshot()
     if ledger._dirty:
         return []  # what has happened to these gangs is not looked at yet
-    kept = {stay.key: stay for stay in engine.cycle.candidates.stays(snapshot, now)}
+    kept = {stay.key: stay for stay in engine.cycle.candidates.stays(now)}
     true = {}
     for key, record in ledger.registry.gangs.items():
         pods = _seated(record) if record.state in SEATED else []
