@@ -115,8 +115,9 @@ class NodeColumns:
         _fill(capacity, self.axis, ((row, nodes[row]) for row in at))
         for array in (coords, capacity, schedulable):
             array.flags.writeable = False
+        codes = {key: np.where(fresh, np.int32(-1), own.codes[rows]) for key, own in self.labels.items()}
         labels = {
-            key: renumbered(np.where(fresh, -1, own.codes[rows]).astype(np.int32), own.values)
+            key: renumbered(codes[key], own.values) if gone else LabelColumn(codes[key], own.values)
             for key, own in self.labels.items()
         }
         masks = ((taint, mask[rows] & ~fresh) for taint, mask in self.taints)
