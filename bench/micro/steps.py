@@ -189,7 +189,7 @@ async def _take_over(steps: Steps, service: Service) -> None:
     """The Lease is ours: recovery, a review of every gang, and the first pass."""
     steps.kind, ledger = "takeover", service.engine.ledger
     call = FilterCall(Uid(SIDE), PodKey("team", "side"), "gangwright", False, tuple(map(_name, range(100))))
-    while not ledger.unsettled:
+    while not ledger.reviewing:
         await asyncio.sleep(0)
     with steps.apart("filter_in_takeover"):
         service.filter(call)

@@ -97,6 +97,10 @@ class PreemptionCandidates:
                 }
         return views
 
+    def follow(self) -> None:
+        """Read the ends of gangs that were reconciled, so that the next question about them takes less time."""
+        self._running.follow()
+
     def running(self, snapshot: Snapshot, now: float) -> Running:
         """Seated gangs with an expected end, in the columns of the snapshot. Gangs with an unknown end are left out."""
         if snapshot.neighbors is None:

@@ -147,10 +147,10 @@ class RunningGangs:
         """Read what has changed since the last call."""
         registry, nodes = self._ledger.registry, self._ledger.nodes
         layout, changed = nodes.layout, registry.changed()
-        if changed is None or layout != self._layout:
-            self._layout = layout
+        if changed is None or (layout != self._layout and self._place):
             self._clear()
             changed = registry.gangs
+        self._layout = layout
         if self._rows is not nodes.rows:
             self._rows, self._rowed = nodes.rows, {}
         for key in changed:

@@ -40,8 +40,8 @@ each of its members causes events. They are taken in one by one and reviewed tog
 never delayed."""
 
 REVIEWED: Final = 256
-"""Members of the gangs that one turn of the event loop reviews at most, about five milliseconds. After a takeover every
-gang is reviewed, and nothing is planned before all of them were."""
+"""Members of the gangs that one turn of the event loop adopts or reviews at most, about five milliseconds. After a
+takeover every gang is adopted and then reviewed, and nothing is planned before all of them were."""
 
 PAUSE: Final = 0.01
 """Minimum seconds between two such reviews. While a gang is ungated, its members' events come every millisecond."""
@@ -115,21 +115,24 @@ class Service:
         if self._settling is not None:
             self._settling.cancel()
             self._settling = None
-        if self.engine.ledger.ready and not self.may_act():
+        ledger, loop = self.engine.ledger, asyncio.get_running_loop()
+        adopts = ledger.adoption is not None
+        if (ledger.ready or adopts) and not self.may_act():
             self._woken.set()
             return
-        loop = asyncio.get_running_loop()
         began = loop.time()
-        self.submit(self.engine.ledger.settle(self.clock(), REVIEWED))
+        self.submit(self.engine.review(self.clock(), REVIEWED))
         ended = loop.time()
-        self._took += ended - began
-        self._reviews = self.engine.ledger.unsettled
+        if adopts and ledger.adoption is None:
+            _log.info("active", gangs=len(ledger.registry.gangs), holds=ledger.holds())
+        self._took += 0.0 if adopts else ended - began
+        self._reviews = ledger.unsettled
         if self._reviews:
             self._settling = loop.call_at(ended, self._settle)
             return
         self._settle_at = ended + max(PAUSE, self._took * (1 / SHARE - 1))
         self._took = 0.0
-        if self.engine.ledger.marked:  # during a review in turns
+        if ledger.marked:  # during a review in turns
             self._settling = loop.call_at(self._settle_at, self._settle)
         self._woken.set()
 
@@ -183,7 +186,6 @@ class Service:
             self._term = self._passed_on()
             self.observe([TookOver()])
             self._settle()
-            _log.info("active", gangs=len(ledger.registry.gangs), holds=ledger.holds())
         elif ledger.acting and ledger.next_deadline() <= now:
             self.observe([Tick()])
             self._settle()
