@@ -87,7 +87,10 @@ class Ledger(Cache):
 
         most: stop after gangs with so many members. While the ledger is `unsettled`, call it again.
         """
-        self._settle(now, self._adopt(now, most))
+        left = self._adopt(now, most)
+        if self.adoption is not None:
+            return []
+        self._settle(now, left)
         effects, self._effects = self._effects, []
         return effects
 

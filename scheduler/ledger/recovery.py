@@ -18,7 +18,7 @@ from scheduler.model.queueing import Reclaim
 from scheduler.model.workload import GiveWay, Phase, PlanNote, Pod, gang_of_one
 
 Adoption: TypeAlias = Generator[int, float, None]
-"""An adoption in turns. It yields the members that were looked at since the last turn, and is sent the time."""
+"""An adoption in turns. It yields how many members were adopted since the last turn, and is sent the time."""
 
 
 def adopt(cache: Cache) -> Adoption:
@@ -33,7 +33,7 @@ def adopt(cache: Cache) -> Adoption:
     for record in list(cache.registry.gangs.values()):
         if _is_under_way(record):
             under_way.append(record)
-        now = yield len(record.members)
+        now = yield 1
     under_way.sort(key=lambda record: (-record.priority, record.arrived, record.key))
     # 2. Seats that kube-scheduler knows, pinned ones first.
     for believed in (_is_pinned, _is_nominated):

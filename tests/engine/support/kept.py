@@ -39,6 +39,7 @@ def of_views(engine: Engine) -> Iterator[str]:
     ledger, kept = engine.ledger, engine.cycle.candidates
     fresh = PreemptionCandidates(ledger)
     stays = () if ledger._dirty else kept.stays(0.0)
+    ledger.registry._changed = None  # the fresh ones read every gang
     if not ledger._dirty and sorted(map(_ends, stays)) != sorted(map(_ends, fresh.stays(0.0))):
         yield "the stays kept are not those of all gangs"
     for key, views in kept._views.items():
