@@ -304,7 +304,7 @@ class NodeTable:
         before = self._columns
         if before is not None and not self._stale:
             return before
-        changed = [self._nodes[name] for name in self._stale if name in self._nodes]
+        changed = [self._nodes[name] for name in sorted(self._stale) if name in self._nodes]
         adapted = None if before is None or not before.names else self._adapted(before, changed)
         if adapted is not None:
             now, added = adapted

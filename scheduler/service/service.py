@@ -6,6 +6,7 @@ snapshot.
 """
 
 import asyncio
+import gc
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
@@ -92,6 +93,8 @@ class Service:
         """A review stopped before its end, and goes on in another turn of the event loop."""
         self._took = 0.0
         """Seconds of that review so far."""
+        self._takes_over = False
+        """Gangs are adopted, and reviewed for the first time."""
         self._expected: dict[Uid, list[asyncio.Event]] = {}
 
     # ── facts ───────────────────────────────────────────────────────────────────────────────────────────
@@ -116,17 +119,20 @@ class Service:
             self._settling.cancel()
             self._settling = None
         ledger, loop = self.engine.ledger, asyncio.get_running_loop()
-        adopts = ledger.adoption is not None
-        if (ledger.ready or adopts) and not self.may_act():
+        if (ledger.ready or ledger.adoption is not None) and not self.may_act():
             self._woken.set()
             return
         began = loop.time()
         self.submit(self.engine.review(self.clock(), REVIEWED))
         ended = loop.time()
-        if adopts and ledger.adoption is None:
-            _log.info("active", gangs=len(ledger.registry.gangs), holds=ledger.holds())
-        self._took += 0.0 if adopts else ended - began
+        self._took += ended - began
         self._reviews = ledger.unsettled
+        if self._takes_over:
+            self._took = 0.0
+            gc.freeze()  # what a takeover makes lives long, and a collection of it takes 40 ms
+            if not self._reviews:
+                self._takes_over = False
+                _log.info("active", gangs=len(ledger.registry.gangs), holds=ledger.holds())
         if self._reviews:
             self._settling = loop.call_at(ended, self._settle)
             return
@@ -165,7 +171,7 @@ class Service:
         while self._follow_lease():
             self.last_turn = self.clock()
             self._woken.clear()
-            if self._reviews and self._settling is None:
+            if self._reviews and self._settling is None and self.may_act():
                 self._settle()  # this replica could not act meanwhile
             if self.engine.ledger.ready and not self._reviews:
                 await self._plan()
@@ -184,6 +190,7 @@ class Service:
             _log.info("cache is current, scheduling resumed")
         elif self._acting(now) and ledger.synced and not ledger.acting:
             self._term = self._passed_on()
+            self._takes_over = True
             self.observe([TookOver()])
             self._settle()
         elif ledger.acting and ledger.next_deadline() <= now:
