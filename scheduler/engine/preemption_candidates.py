@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.engine.running_gangs import Footing, RunningGangs
+from scheduler.engine.running_gangs import ExpectedEnds, Footing, RunningGangs
 from scheduler.ledger import Ledger, attained_service, gang_spec, quorum
 from scheduler.ledger.gang import GangRecord, Spec
 from scheduler.model.cluster import Matrix, Snapshot
@@ -107,9 +107,13 @@ class PreemptionCandidates:
             return self._running.running(now)
         return Running.of(self.widened(snapshot, self.stays(now)))
 
+    def expected(self, now: float) -> ExpectedEnds:
+        """The same with bounds and forecasts, without columns of neighbors."""
+        return self._running.expected(now)
+
     def stays(self, now: float) -> tuple[Stay, ...]:
-        """The same, gang by gang, without columns of neighbors."""
-        return self._running.stays(now)
+        """The same, gang by gang."""
+        return tuple(self.expected(now).each())
 
     def leaving(self, now: float) -> tuple[Stay, ...]:
         """Terminating pods, managed or not. Their capacity is freed soon."""

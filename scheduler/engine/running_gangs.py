@@ -5,7 +5,8 @@ are read again. When a namespace's runtimes have taught something, each of its k
 Never here: what an estimate is (ledger.observed_runs), or what a reservation makes of it (placement.reservation).
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final, TypeAlias, overload
 
 import numpy as np
@@ -73,6 +74,30 @@ def in_rows(stay: Stay, rows: NDArray[np.int64]) -> Stay:
     return Stay(stay.key, own, uses, stay.ends, stay.namespace, stay.likely, stay.latest, uids)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ExpectedEnds:
+    """Seated gangs at one moment, and when each is expected to end.
+
+    places: int64[k], where each is in `stays`.  latest: float64[k], when a max-runtime ends it.
+    ends: float64[k, 6], middle, low and high of the end, and the same for a forecast.
+    """
+
+    stays: Sequence[Stay]
+    places: NDArray[np.int64]
+    ends: NDArray[np.float64]
+    latest: NDArray[np.float64]
+
+    def each(self) -> Iterator[Stay]:
+        """Gang by gang, without gangs of which all nodes are deleted."""
+        for place, ends, latest in zip(
+            self.places.tolist(), self.ends.tolist(), self.latest.tolist(), strict=True
+        ):
+            own = self.stays[place]
+            if len(own.rows):
+                when, likely = Estimate(*ends[:3]), Estimate(*ends[3:])
+                yield Stay(own.key, own.rows, own.uses, when, own.namespace, likely, latest, own.uids)
+
+
 class RunningGangs:
     """The ends of all seated gangs. A place in the columns belongs to one gang, and is used again."""
 
@@ -101,8 +126,8 @@ class RunningGangs:
         self._kind = np.zeros(0, dtype=np.int64)
         """By place, the number of its terms."""
         self._kinds: dict[RunTerms, int] = {}
-        self._estimates = np.zeros((0, 4))
-        """By number of the terms: middle, low, high, and the least overrun."""
+        self._estimates = np.zeros((0, 7))
+        """By number of the terms: middle, low, high, the least overrun, and the first three for a forecast."""
         self._taught: dict[str, int] = {}
         """By namespace, the version of the runtimes from which its estimates come."""
 
@@ -121,16 +146,14 @@ class RunningGangs:
             places=places,
         )
 
-    def stays(self, now: float) -> tuple[Stay, ...]:
-        """The same, gang by gang, without gangs of which all nodes are deleted."""
+    def expected(self, now: float) -> "ExpectedEnds":
+        """The same with bounds and forecasts. Any thread may make stays of it."""
         places, began = self._now(now)
-        ends = began[:, None] + self._estimates[self._kind[places], :3]
-        latest = began + self._most[places]
-        stays = StaysInRows(self._stays, self._rows, self._rowed)
-        return tuple(
-            stays[place].until(Estimate(*own), last)
-            for place, own, last in zip(places.tolist(), ends.tolist(), latest.tolist(), strict=True)
-            if len(stays[place].rows)
+        return ExpectedEnds(
+            stays=StaysInRows(self._stays.copy(), self._rows, self._rowed),
+            places=places,
+            ends=began[:, None] + self._estimates[self._kind[places]][:, [0, 1, 2, 4, 5, 6]],
+            latest=began + self._most[places],
         )
 
     def _now(self, now: float) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -211,14 +234,16 @@ class RunningGangs:
         if number is None:
             number = self._kinds[terms] = len(self._kinds)
             if number >= len(self._estimates):
-                self._estimates = np.vstack((self._estimates, np.zeros((max(16, number), 4))))
+                self._estimates = np.vstack((self._estimates, np.zeros((max(16, number), 7))))
             self._estimate(terms, number)
             self._taught.setdefault(terms.run[0], self._ledger.runtimes.version(terms.run[0]))
         return number
 
     def _estimate(self, terms: RunTerms, number: int) -> None:
         found = observed_runs.expected(self._ledger, terms)
-        self._estimates[number] = found.middle, found.low, found.high, overrun_at_least(found)
+        likely = observed_runs.expected(self._ledger, terms, forecast=True)
+        ends = found.middle, found.low, found.high
+        self._estimates[number] = *ends, overrun_at_least(found), likely.middle, likely.low, likely.high
 
     def _learn(self) -> None:
         """Estimate again the kinds of gangs about which something was learned."""

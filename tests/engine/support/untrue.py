@@ -53,9 +53,10 @@ def untrue_ends(engine: Engine, now: float) -> list[object]:
             since = now if record.observed.since is None else record.observed.since
             limit = observed_runs.limit(record)
             ends = observed_runs.expect(ledger, record).after(since)
-            true[key] = (seats, ends, since + limit if limit is not None else float("inf"))
+            likely = observed_runs.expect(ledger, record, forecast=True).after(since)
+            true[key] = (seats, ends, likely, since + limit if limit is not None else float("inf"))
     told = {
-        key: (list(zip(s.rows.tolist(), s.uids, s.uses.tolist(), strict=True)), s.ends, s.latest)
+        key: (list(zip(s.rows.tolist(), s.uids, s.uses.tolist(), strict=True)), s.ends, s.likely, s.latest)
         for key, s in kept.items()
     }
     return [(key, told.get(key), true.get(key)) for key in {*told, *true} if told.get(key) != true.get(key)]
