@@ -5,7 +5,16 @@
 A call of kube-scheduler and the renewal of the Lease wait for the step that is running. The real reflectors, intake,
 service and engine run on one event loop; an API server in the same process gives them 15,000 nodes and 150,000 pods in
 gangs of ten, and then single events. Every callback of the loop is timed on its thread's clock, so that the making of
-pages and planning, which are on threads of their own, do not count. Each kind of step has the longest of its callbacks.
+pages and planning, which are on threads of their own, do not count. Each kind of step has the longest of its callbacks:
+
+    page_of_nodes, page_of_pods  a list is read
+    synced              the last list was read; the first snapshot
+    takeover            gangs are adopted and reviewed
+    filter_in_takeover  kube-scheduler asks about a pod meanwhile
+    first_pass          the first pass after it
+    node_added, node_changed, node_deleted, pod_ended  the event, what follows from it, and the pass
+    forecast            what the loop does for a forecast
+    garbage             a garbage collection during any of them
 """
 
 import asyncio
@@ -21,6 +30,7 @@ from typing import Any, Final
 import msgspec
 
 from bench.micro import canned, world
+from bench.micro.children import child
 from scheduler.engine import Engine
 from scheduler.kube.watch import Reflector
 from scheduler.model.verbs import FilterCall
@@ -29,6 +39,8 @@ from scheduler.objects import labels as key
 from scheduler.service import run
 from scheduler.service.informers import Informers
 from scheduler.service.service import Service
+from scheduler.settings import Log, LogFormat
+from scheduler.telemetry import log
 
 NODES: Final = 15_000
 GANG: Final = 10
@@ -133,12 +145,16 @@ class Server:
         self._streams.setdefault(path, asyncio.Queue()).put_nowait(line)
 
 
-def longest(nodes: int = NODES) -> dict[str, float]:
-    """Milliseconds by kind of step."""
-    return asyncio.run(_longest(nodes))
+def longest(nodes: int = NODES, tries: int = 2) -> dict[str, float]:
+    """Milliseconds by kind of step, each of its best try."""
+    found = []
+    for _ in range(tries):
+        with child("bench.micro.steps", str(nodes)) as said:
+            found.append(said)
+    return {kind: min(said[kind] for said in found) for kind in found[0]}
 
 
-async def _longest(nodes: int) -> dict[str, float]:
+async def _longest(nodes: int = NODES) -> dict[str, float]:
     steps, acts = Steps(), [False]
     server = Server(
         {NODES_PATH: (nodes, _node), PODS_PATH: (nodes * GANG + SHAPES * 2 + 1, partial(_pod, nodes))}
@@ -147,6 +163,8 @@ async def _longest(nodes: int) -> dict[str, float]:
     intake = Informers(
         world.POLICY.levels, partial(run.listed, service), partial(run.whole, service), lambda _kind: None
     )
+    gc.collect()
+    gc.freeze()
     with steps.timed():
         tasks = [asyncio.create_task(service.run())]
         try:
@@ -278,5 +296,5 @@ def _ended(nodes: int, number: int) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    for kind, figure in longest(*map(int, sys.argv[1:])).items():
-        print(f"{kind}: {figure:.1f}")
+    log.configure(Log(format=LogFormat.JSON))
+    print(json.dumps(asyncio.run(_longest(*map(int, sys.argv[1:])))), flush=True)
