@@ -158,6 +158,29 @@ async def test_a_call_during_a_takeover_is_answered_as_before_it(monkeypatch) ->
     assert max(after - before for before, after in pairwise(looks)) <= 2
 
 
+async def test_a_takeover_pauses_while_this_replica_may_not_act(monkeypatch) -> None:
+    """No gang is adopted by a stale cache. When it is current again, the rest is adopted and gangs are planned."""
+    monkeypatch.setattr(room, "REVIEWED", 1)
+    world = World()
+    pods = [replace(a_member(i, of=1).pod, membership=None) for i in range(20)]
+    world.sees(*nodes(1, gpus=2), *map(ev.PodSeen, pods))
+    world.service.synced()
+    task = asyncio.create_task(world.service.run())
+    while world.engine.ledger.adoption is None:
+        await asyncio.sleep(0)
+    world.silence = 100.0
+    turns, turned = 0, world.service.last_turn
+    for _ in range(100):
+        await asyncio.sleep(0.001)
+        turns, turned = turns + (world.service.last_turn != turned), world.service.last_turn
+    assert world.engine.ledger.adoption is not None
+    assert turns <= 3
+    world.silence = 0.0
+    await world.until(Ungate, 2)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
 async def test_a_gang_is_planned_when_it_is_whole(world: World):
     """The last member's arrival is all it takes: the plan is written, then every pod is let go."""
     world.sees(*nodes(2), *(a_member(i, of=4) for i in range(4)))

@@ -38,16 +38,17 @@ def of_views(engine: Engine) -> Iterator[str]:
     """Rows and uses of running gangs, but for those that have changed and were not reconciled since."""
     ledger, kept = engine.ledger, engine.cycle.candidates
     fresh = PreemptionCandidates(ledger)
-    stays = () if ledger._dirty else kept.stays(0.0)
-    ledger.registry._changed = None  # the fresh ones read every gang
-    if not ledger._dirty and sorted(map(_ends, stays)) != sorted(map(_ends, fresh.stays(0.0))):
-        yield "the stays kept are not those of all gangs"
+    if not ledger._dirty:
+        stays = kept.stays(0.0)
+        ledger.registry._changed = None  # the fresh ones read every gang
+        if sorted(map(_ends, stays)) != sorted(map(_ends, fresh.stays(0.0))):
+            yield "the stays kept are not those of all gangs"
     for key, views in kept._views.items():
         record = ledger.registry.gangs.get(key)
         current = record is not None and views.made_for == (
             record.number,
             record.pulse,
-            kept._numbers.version,
+            ledger.nodes.layout,
         )
         if record is None or not current or key in ledger._dirty:
             continue
