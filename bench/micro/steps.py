@@ -13,6 +13,7 @@ pages and planning, which are on threads of their own, do not count. Each kind o
     filter_in_takeover  kube-scheduler asks about a pod meanwhile
     first_pass          the first pass after it
     node_added, node_changed, node_deleted, pod_ended  the event, what follows from it, and the pass
+    settings_changed    every gang is reviewed by other settings
     forecast            what the loop does for a forecast
     garbage             a garbage collection during any of them
 """
@@ -24,6 +25,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -33,6 +35,7 @@ from bench.micro import canned, world
 from bench.micro.children import child
 from scheduler.engine import Engine
 from scheduler.kube.watch import Reflector
+from scheduler.model.events import PolicyChanged
 from scheduler.model.verbs import FilterCall
 from scheduler.model.workload import PodKey, Uid
 from scheduler.objects import labels as key
@@ -218,7 +221,7 @@ async def _take_over(steps: Steps, service: Service) -> None:
 
 
 async def _change(steps: Steps, server: Server, service: Service, nodes: int) -> None:
-    """A few nodes come, change and go, and a pod ends."""
+    """A few nodes come, change and go, a pod ends, and settings change."""
     for number in range(3):
         for kind, path, what, found in (
             ("node_added", NODES_PATH, "ADDED", _node(nodes + number, f"m{number}")),
@@ -230,6 +233,9 @@ async def _change(steps: Steps, server: Server, service: Service, nodes: int) ->
             found["metadata"]["resourceVersion"] = f"{2_000_000 + number}"
             server.tell(path, what, found)
             await _idle(service)
+    steps.kind = "settings_changed"
+    service.observe([PolicyChanged(replace(world.POLICY, default_runtime=1.0))])
+    await _idle(service)
     steps.kind = "forecast"
     service.engine.outlook(service.clock())
     await asyncio.sleep(0)

@@ -31,7 +31,7 @@ from scheduler.model.decision import Reason, Wait
 from scheduler.model.demand import Demand
 from scheduler.model.departures import Defrag, Drain
 from scheduler.model.effects import Effect
-from scheduler.model.events import Asked, Event, MoveFound, PolicyChanged, Scored
+from scheduler.model.events import Asked, Event, MoveFound, Scored
 from scheduler.model.policy import Policy
 from scheduler.model.verbs import (
     MAX_SCORE,
@@ -102,10 +102,6 @@ class Engine:
         if self.ledger.ready:
             self.cycle.candidates.follow()
         return effects
-
-    def adopt(self, policy: Policy, now: float) -> list[Effect]:
-        """Apply this policy from now on. Only shares and other reloadable settings may differ."""
-        return self.observe([PolicyChanged(policy)], now)
 
     def snapshot(self) -> Snapshot:
         """A snapshot of the cluster now. It is the same object until something changes."""

@@ -84,7 +84,7 @@ async def run(
             *(reflector.run() for reflector in parts.reflectors.values()),
         ]
         if source is not None:
-            tasks.append(keep_reading(service.engine, source.read, source.stamp, steady, service.submit))
+            tasks.append(keep_reading(service.engine, source.read, source.stamp, service.observe))
         app = build_app(service, settings.verbs, metrics, lambda: _limit(service, settings))
         operator = OperatorActions(
             service.engine,

@@ -153,6 +153,6 @@ def test_steps_of_the_event_loop_are_timed_by_kind():
     with child("bench.micro.steps", "40") as found:
         assert set(found) >= {
             *("page_of_nodes", "page_of_pods", "synced", "takeover", "filter_in_takeover", "first_pass"),
-            *("node_added", "node_changed", "node_deleted", "pod_ended", "forecast"),
+            *("node_added", "node_changed", "node_deleted", "pod_ended", "settings_changed", "forecast"),
         }
     assert all(figure > 0 for figure in found.values())
