@@ -174,6 +174,9 @@ class Ledger(Cache):
                 most -= self.adoption.send(now)
             except StopIteration:
                 self.adoption = None
+            except Exception as error:  # noqa: BLE001 - what was adopted counts
+                self.adoption = None
+                fault_isolation.broke(self, None, error, now)
         return most
 
     def _settle(self, now: float, most: float) -> None:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from scheduler.ledger import recovery
 from scheduler.model import events as ev
 from scheduler.model.effects import Effect, Ungate, WritePlan
 from scheduler.model.workload import Pending, Phase, PlanNote, Pod, PodKey, SeatNote, Uid
@@ -422,3 +423,14 @@ def test_a_node_that_is_deleted_during_an_adoption_holds_no_seat() -> None:
         desk.tell()
         assert "n2" not in {desk.seat(f"train-{n}") for n in range(2)}
         assert broken(desk.ledger) == []
+
+
+def test_an_adoption_that_fails_ends(monkeypatch, faults) -> None:
+    """Whatever it fails on, gangs are reconciled, and the fault is told."""
+    monkeypatch.setattr(recovery, "_is_under_way", lambda _record: 1 / 0)
+    desk = adopting(*several())
+    in_turns(desk)
+    assert desk.ledger.ready
+    assert [type(fault.error) for fault in faults] == [ZeroDivisionError]
+    faults.clear()
+    assert desk.wanted("waits") is not None
