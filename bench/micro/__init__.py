@@ -14,6 +14,7 @@ Lives here: measurements without a cluster. `python -m bench.micro` prints one l
                           pods of gangs and 300 gangs that wait, each of its own shape (`relabeling`)
     pass_after_note_ms    the same after a label changed that nothing asks about
     pass_after_end_ms      one pod of 150,000 on 15,000 nodes ends, 300 gangs of as many shapes wait, CPU time (`ended_pod`)
+    step_…_ms              the longest step of the event loop with 15,000 nodes and 150,000 pods, by kind, CPU time (`steps`)
     sizing_100_1000_ms    deciding the sizes of 100 elastic jobs on 1,000 nodes, CPU time; at most 50 (`sizing`)
     sizing_300_1000_ms    the same of 300; at most 200
     filter_held_p99_ms    a filter call for a pod whose seat is held, over HTTP, to an idle service (`filtering`)

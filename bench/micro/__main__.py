@@ -5,7 +5,7 @@ import sys
 
 from bench import arguments, micro
 from bench.ending import run
-from bench.micro import cache, ended_pod, filtering, loading, plan, preempt, queue, relabeling, sizing
+from bench.micro import cache, ended_pod, filtering, loading, plan, preempt, queue, relabeling, sizing, steps
 
 PLANS = ((64, 5000, 15), (1000, 15000, 7))
 """Members, nodes, and tries of each case: the shorter a case, the more of it."""
@@ -37,6 +37,9 @@ def main() -> None:
     _say(f"pass_after_label_ms: {found['pass_after_label_ms']:.2f}, other: {found['pass_after_note_ms']:.2f}")
     found["pass_after_end_ms"] = ended_pod.best()
     _say(f"pass_after_end_ms: {found['pass_after_end_ms']:.2f}")
+    for kind, figure in steps.longest().items():
+        found[f"step_{kind}_ms"] = figure
+        _say(f"step_{kind}_ms: {figure:.1f}")
     for jobs, nodes in SIZINGS:
         name = f"sizing_{jobs}_{nodes}_ms"
         found[name] = sizing.decision(jobs, nodes)

@@ -224,13 +224,13 @@ class PlanningCycle:
         units: tuple[Unit, ...] = ()
         terms = FREELY
         if may_take is not None:
-            units, terms = self.preemption.terms(self.candidates.units(snapshot, may_take, now), gang)
+            units, terms = self.preemption.terms(self.candidates.units(may_take, now), gang)
         if units and asked.kept is not None and self.head.reserved is not None:
-            units = self.candidates.staying(units, snapshot, self.head.reserved.start, now)
+            units = self.candidates.staying(units, self.head.reserved.start, now)
         in_time = front and self.policy.backfill is Backfill.RESERVE and (whole or not units)
         making = WaitingForPreemption(
             units=wide(snapshot, units),
-            leaving=wide(snapshot, self.candidates.leaving(snapshot, now)) if front else (),
+            leaving=wide(snapshot, self.candidates.leaving(now)) if front else (),
             stays=self.candidates.running(snapshot, now) if in_time else None,
             now=now,
             terms=terms,

@@ -31,7 +31,7 @@ from scheduler.model.decision import Reason, Wait
 from scheduler.model.demand import Demand
 from scheduler.model.departures import Defrag, Drain
 from scheduler.model.effects import Effect
-from scheduler.model.events import Asked, Event, MoveFound, PolicyChanged, Scored
+from scheduler.model.events import Asked, Event, MoveFound, Scored
 from scheduler.model.policy import Policy
 from scheduler.model.verbs import (
     MAX_SCORE,
@@ -96,9 +96,12 @@ class Engine:
         """Process these events, and return the effects to carry out."""
         return self.ledger.handle(events, now)
 
-    def adopt(self, policy: Policy, now: float) -> list[Effect]:
-        """Apply this policy from now on. Only shares and other reloadable settings may differ."""
-        return self.observe([PolicyChanged(policy)], now)
+    def review(self, now: float, most: float) -> list[Effect]:
+        """Reconcile affected gangs with so many members, as `Ledger.settle` does, and note when they end."""
+        effects = self.ledger.settle(now, most)
+        if self.ledger.ready:
+            self.cycle.candidates.follow()
+        return effects
 
     def snapshot(self) -> Snapshot:
         """A snapshot of the cluster now. It is the same object until something changes."""
@@ -232,6 +235,8 @@ class Engine:
             return Refused(Reason.WAITING_FOR_PREEMPTION), []
         if member.hold is not None and member.hold.until is None and member.hold.node in call.candidates:
             return Allowed((member.hold.node,), Reason.SEATED), []
+        if self.ledger.reviewing:
+            return Failed(Reason.CACHE_NOT_SYNCED), []
         if member.tied is not None:
             return self._tied(member, member.tied, call, now)
         if member.pod.gated:  # kube-scheduler sees it ungated, so the cache is stale and will soon catch up

@@ -5,7 +5,7 @@ so a thread answers it, never an extender call. Never here: a preemption rule. A
 gang may preempt (see `preemption_policy`). So pods within their namespace's guarantee are never named.
 """
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Final
@@ -70,7 +70,7 @@ def inquire(ledger: Ledger, asking: PlanningCycle, key: GangKey, now: float) -> 
     behind = asking.preemption.behind(record, gang)
     if behind is None:
         return Explanation(seat, ())
-    units = asking.candidates.widened(seat.snapshot, asking.candidates.units(seat.snapshot, behind, now))
+    units = asking.candidates.widened(seat.snapshot, asking.candidates.units(behind, now))
     return Explanation(seat, *asking.preemption.terms(units, gang))
 
 
@@ -80,11 +80,18 @@ class ForecastRequest:
 
     snapshot: Snapshot
     waiting: tuple[Waiting, ...]
-    stays: tuple[Stay, ...]
+    leaving: tuple[Stay, ...]
+    running: Callable[[], Iterable[Stay]]
+    """The stays after those that leave. Of many gangs they take long, so the thread of the forecast makes them."""
     policy: Policy
     now: float
     usages: Mapping[str, Usage] = field(default_factory=dict)
     """The usage of namespaces with a ceiling."""
+
+    @property
+    def stays(self) -> tuple[Stay, ...]:
+        """All pods that run."""
+        return (*self.leaving, *self.running())
 
 
 def outlook(
@@ -99,16 +106,17 @@ def outlook(
         )
         for own, record in islice(_hopeful(ledger), longest)
     ]
-    running_on = (_likely(ledger, stay, now) for stay in running.stays(snapshot, now))
-    stays = (*running.leaving(snapshot, now), *running_on)
+    leaving = running.leaving(now)
+    stays: Callable[[], Iterable[Stay]] = running.expected(now).each
     snapshot = ledger.neighbors.picture(snapshot, [own.gang for own in waiting], FORECAST_COLUMNS)
-    stays = running.widened(snapshot, stays)
+    if snapshot.neighbors is not None:  # how pods count as neighbors is in the ledger
+        leaving, stays = running.widened(snapshot, (*leaving, *stays())), tuple
     limited = {
         name: usage
         for name in ledger.share_usage.shares
         if (usage := ledger.share_usage.below(name)) is not None
     }
-    return ForecastRequest(snapshot, tuple(waiting), stays, ledger.policy, now, limited)
+    return ForecastRequest(snapshot, tuple(waiting), leaving, stays, ledger.policy, now, limited)
 
 
 def _hopeful(ledger: Ledger) -> Iterator[tuple[Waiting, GangRecord]]:
@@ -117,12 +125,6 @@ def _hopeful(ledger: Ledger) -> Iterator[tuple[Waiting, GangRecord]]:
         record = ledger.registry.gangs[own.gang.key]
         if not record.waits_in_vain:
             yield own, record
-
-
-def _likely(ledger: Ledger, stay: Stay, now: float) -> Stay:
-    record = ledger.registry.gangs[stay.key]
-    began = now if record.observed.since is None else record.observed.since
-    return replace(stay, likely=observed_runs.expect(ledger, record, forecast=True).after(began))
 
 
 def foresee(seen: ForecastRequest, budget: int = BUDGET) -> Mapping[GangKey, Estimate]:

@@ -11,14 +11,14 @@ from typing import Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.engine.running_gangs import RunningGangs
+from scheduler.engine.running_gangs import ExpectedEnds, Footing, RunningGangs
 from scheduler.ledger import Ledger, attained_service, gang_spec, quorum
 from scheduler.ledger.gang import GangRecord, Spec
 from scheduler.model.cluster import Matrix, Snapshot
 from scheduler.model.decision import Reason
 from scheduler.model.preemption_units import By, Kind, Unit
 from scheduler.model.queueing import OVERRUN_AT_LEAST, Estimate, Stay
-from scheduler.model.workload import GangKey, GiveWay, Pod, Uid, gang_of_one
+from scheduler.model.workload import GangKey, GiveWay, Pod, gang_of_one
 from scheduler.placement.reservation import Running
 
 SOON: Final = 30.0
@@ -37,22 +37,22 @@ MayTake = Callable[[GangRecord | None, Pod], By | None]
 class Group:
     """Pods of a gang that leave together, and their nodes.
 
-    rows: int64[k].  uses: float64[k, r].
+    numbers: int64[k], see `NodeTable.rows`.  uses: float64[k, r].
     """
 
     kind: Kind
     pods: tuple[Pod, ...]
-    rows: NDArray[np.int64]
+    numbers: NDArray[np.int64]
     uses: Matrix
     way: GiveWay
 
-    def unit(self, key: GangKey, now: float, by: By) -> Unit:
-        """The unit for this group, with the work that would be lost now."""
+    def unit(self, key: GangKey, rows: NDArray[np.int64], now: float, by: By) -> Unit:
+        """The unit for this group, with the work that would be lost now.  rows: of all numbers."""
         return Unit(
             gang=key,
             kind=self.kind,
             uids=tuple(pod.uid for pod in self.pods),
-            rows=self.rows,
+            rows=rows[self.numbers],
             uses=self.uses,
             priority=max(pod.priority for pod in self.pods),
             lost=0.0
@@ -97,25 +97,34 @@ class PreemptionCandidates:
                 }
         return views
 
+    def follow(self) -> None:
+        """Read the ends of gangs that were reconciled, so that the next question about them takes less time."""
+        self._running.follow()
+
     def running(self, snapshot: Snapshot, now: float) -> Running:
         """Seated gangs with an expected end, in the columns of the snapshot. Gangs with an unknown end are left out."""
         if snapshot.neighbors is None:
-            return self._running.running(snapshot, now)
-        return Running.of(self.widened(snapshot, self.stays(snapshot, now)))
+            return self._running.running(now)
+        return Running.of(self.widened(snapshot, self.stays(now)))
 
-    def stays(self, snapshot: Snapshot, now: float) -> tuple[Stay, ...]:
-        """The same, gang by gang, without columns of neighbors."""
-        return self._running.stays(snapshot, now)
+    def expected(self, now: float) -> ExpectedEnds:
+        """The same with bounds and forecasts, without columns of neighbors."""
+        return self._running.expected(now)
 
-    def leaving(self, snapshot: Snapshot, now: float) -> tuple[Stay, ...]:
+    def stays(self, now: float) -> tuple[Stay, ...]:
+        """The same, gang by gang."""
+        return tuple(self.expected(now).each())
+
+    def leaving(self, now: float) -> tuple[Stay, ...]:
         """Terminating pods, managed or not. Their capacity is freed soon."""
         soon = Estimate(now + SOON, now, now + 2 * SOON)
-        ours = self._ledger.registry.gang_of
-        footings = ((pod, self._footing(snapshot, [pod])) for pod in self._ledger.deleted.values())
+        ours, nodes = self._ledger.registry.gang_of, self._ledger.nodes
+        footings = ((pod, self._footing([pod])) for pod in self._ledger.deleted.values())
         return tuple(
             Stay(
                 gang_of_one(pod.key.namespace, pod.uid),
-                *footing[:2],
+                nodes.rows[footing[0]],
+                footing[1],
                 soon,
                 pod.key.namespace if pod.uid in ours else "",
                 uids=footing[2],
@@ -124,54 +133,55 @@ class PreemptionCandidates:
             if footing
         )
 
-    def _footing(
-        self, snapshot: Snapshot, pods: Iterable[Pod]
-    ) -> tuple[NDArray[np.int64], Matrix, tuple[Uid, ...]] | None:
+    def _footing(self, pods: Iterable[Pod]) -> Footing | None:
         nodes = self._ledger.nodes
-        places = [(snapshot.index.get(nodes.place(pod.uid) or ""), pod) for pod in pods]
-        found = [(row, nodes.vector(pod.demand), pod.uid) for row, pod in places if row is not None]
+        places = [(nodes.number(pod.uid), pod) for pod in pods]
+        found = [(number, nodes.vector(pod.demand), pod.uid) for number, pod in places if number is not None]
         if not found:
             return None
-        rows, uses, uids = zip(*found, strict=True)
-        return np.array(rows, dtype=np.int64), np.array(uses), uids
+        numbers, uses, uids = zip(*found, strict=True)
+        return np.array(numbers, dtype=np.int64), np.array(uses), uids
 
-    def units(self, snapshot: Snapshot, may_take: MayTake, now: float) -> tuple[Unit, ...]:
+    def units(self, may_take: MayTake, now: float) -> tuple[Unit, ...]:
         """The units that may be preempted, each with the work that would be lost."""
-        return tuple(self._units(snapshot, may_take, now))
+        return tuple(self._units(may_take, now))
 
-    def staying(
-        self, units: Iterable[Unit], snapshot: Snapshot, start: float, now: float
-    ) -> tuple[Unit, ...]:
+    def staying(self, units: Iterable[Unit], start: float, now: float) -> tuple[Unit, ...]:
         """The units that are expected to still run at `start`, so the reservation does not count on their capacity."""
-        running = self._running.running(snapshot, now)
-        ended = running.ends(now, OVERRUN_AT_LEAST) <= start
-        gone = {key for key, over in zip(running.keys(), ended.tolist(), strict=True) if over}
+        running = self._running.running(now)
+        ended = running.places[running.ends(now, OVERRUN_AT_LEAST) <= start]
+        gone = {running.stays[place].key for place in ended.tolist()}
         return tuple(unit for unit in units if unit.gang not in gone)
 
-    def _units(self, snapshot: Snapshot, may_take: MayTake, now: float) -> Iterator[Unit]:
+    def _units(self, may_take: MayTake, now: float) -> Iterator[Unit]:
+        rows = self._ledger.nodes.rows
         for record in self._ledger.registry.gangs.values():
             if not record.gives_way:
                 continue
-            groups = self._groups(record, snapshot)
+            groups = self._groups(record)
             rights = [(group, _right(may_take, record, group.pods)) for group in groups]
             whole = all(by is not None for _, by in rights)
             for group, by in rights:
-                if by is not None and (group.kind is Kind.SURPLUS or whole):
-                    yield group.unit(record.key, now, by)
+                if (
+                    by is not None
+                    and (group.kind is Kind.SURPLUS or whole)
+                    and (rows[group.numbers] >= 0).all()
+                ):
+                    yield group.unit(record.key, rows, now, by)
         for uid, pod in self._ledger.registry.foreign_pods.items():
             by = may_take(None, pod) if pod.node is not None and not pod.deleting else None
             if by is not None:
-                for group in self._group(snapshot, Kind.POD, [pod], GiveWay.EVICT):
-                    yield group.unit(gang_of_one(pod.key.namespace, uid), now, by)
+                for group in self._group(Kind.POD, [pod], GiveWay.EVICT):
+                    yield group.unit(gang_of_one(pod.key.namespace, uid), rows, now, by)
 
-    def _groups(self, record: GangRecord, snapshot: Snapshot) -> tuple[Group, ...]:
+    def _groups(self, record: GangRecord) -> tuple[Group, ...]:
         """Its surplus one by one, and the rest, which takes all surplus along. A Job that is suspended leaves whole."""
         views = self._of(record)
         if views.groups is None:
-            views.groups = tuple(self._grouped(record, snapshot))
+            views.groups = tuple(self._grouped(record))
         return views.groups
 
-    def _grouped(self, record: GangRecord, snapshot: Snapshot) -> Iterator[Group]:
+    def _grouped(self, record: GangRecord) -> Iterator[Group]:
         bound = [m for m in record.live() if m.bound]
         core, surplus = (
             quorum.core(record, record.spec, bound) if isinstance(record.spec, Spec) else (bound, [])
@@ -182,13 +192,13 @@ class PreemptionCandidates:
         if way is GiveWay.SUSPEND:
             core, surplus = core + surplus, []
         for member in surplus:
-            yield from self._group(snapshot, Kind.SURPLUS, [member.pod], GiveWay.EVICT)
+            yield from self._group(Kind.SURPLUS, [member.pod], GiveWay.EVICT)
         if core:
             kind = Kind.POD if gang_spec.is_gang_of_one(record.key) else Kind.GANG
-            yield from self._group(snapshot, kind, [member.pod for member in core], way)
+            yield from self._group(kind, [member.pod for member in core], way)
 
-    def _group(self, snapshot: Snapshot, kind: Kind, pods: Sequence[Pod], way: GiveWay) -> Iterator[Group]:
-        footing = self._footing(snapshot, pods)
+    def _group(self, kind: Kind, pods: Sequence[Pod], way: GiveWay) -> Iterator[Group]:
+        footing = self._footing(pods)
         if footing is not None and len(footing[0]) == len(pods):
             yield Group(kind, tuple(pods), *footing[:2], way)
 

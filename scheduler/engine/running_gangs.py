@@ -1,12 +1,13 @@
 """When running gangs end: one number per gang in a few columns, of which only the changed ones are computed again.
 
-Lives here: the seated gangs that end by themselves, their pods' nodes, and their expected ends. Gangs that were reconciled
+Lives here: the seated gangs that end by themselves, the numbers of their nodes, and their expected ends. Gangs that were reconciled
 are read again. When a namespace's runtimes have taught something, each of its kinds of gangs is estimated once again.
 Never here: what an estimate is (ledger.observed_runs), or what a reservation makes of it (placement.reservation).
 """
 
-from collections.abc import Callable, Iterable
-from typing import Final, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +16,13 @@ from scheduler.ledger import Ledger, observed_runs
 from scheduler.ledger.gang import GangRecord, Member, Spec
 from scheduler.ledger.observed_runs import RunTerms
 from scheduler.ledger.phase import SEATED
-from scheduler.model.cluster import Matrix, Snapshot
+from scheduler.model.cluster import Matrix
 from scheduler.model.queueing import Estimate, Stay
 from scheduler.model.workload import GangKey, Pod, Uid
 from scheduler.placement.reservation import Running, overrun_at_least
 
 Footing: TypeAlias = tuple[NDArray[np.int64], Matrix, tuple[Uid, ...]]
-"""Rows int64[k], uses float64[k, r] and uids of some pods."""
+"""Numbers of nodes int64[k], uses float64[k, r] and uids of some pods."""
 
 UNKNOWN: Final = Estimate(0.0, 0.0, 0.0)
 """The end of a gang whose columns hold it."""
@@ -30,19 +31,90 @@ KINDS_KEPT: Final = 64
 """Kinds of gangs with an estimate, beyond two for each gang. Then those of ended gangs are dropped."""
 
 
+Rowed: TypeAlias = dict[int, tuple[Stay, Stay]]
+"""By place: a stay with numbers of nodes, and the same with rows."""
+
+
+class StaysInRows(Sequence[Stay]):
+    """Stays with rows of one snapshot instead of numbers of nodes. Each is converted when it is first read.
+
+    rows: int64 by number, see `NodeTable.rows`.  known: the conversions so far, which later copies share.
+    """
+
+    def __init__(self, stays: Sequence[Stay], rows: NDArray[np.int64], known: Rowed) -> None:
+        self._stays = stays
+        self._rows = rows
+        self._known = known
+
+    def __len__(self) -> int:
+        return len(self._stays)
+
+    @overload
+    def __getitem__(self, place: int) -> Stay: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Stay]: ...
+
+    def __getitem__(self, place: int | slice) -> Stay | Sequence[Stay]:
+        if isinstance(place, slice):
+            return StaysInRows(self._stays[place], self._rows, {})
+        stay, known = self._stays[place], self._known.get(place)
+        if known is None or known[0] is not stay:
+            known = self._known[place] = stay, in_rows(stay, self._rows)
+        return known[1]
+
+
+def in_rows(stay: Stay, rows: NDArray[np.int64]) -> Stay:
+    """The stay of pods on the nodes with these numbers, without those whose node is deleted."""
+    own, uses, uids = rows[stay.rows], stay.uses, stay.uids
+    if (own < 0).any():
+        there = own >= 0
+        own, uses = own[there], uses[there]
+        uids = tuple(uid for uid, on in zip(uids, there.tolist(), strict=True) if on)
+    return Stay(stay.key, own, uses, stay.ends, stay.namespace, stay.likely, stay.latest, uids)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExpectedEnds:
+    """Seated gangs at one moment, and when each is expected to end.
+
+    places: int64[k], where each is in `stays`.  latest: float64[k], when a max-runtime ends it.
+    ends: float64[k, 6], middle, low and high of the end, and the same for a forecast.
+    """
+
+    stays: Sequence[Stay]
+    places: NDArray[np.int64]
+    ends: NDArray[np.float64]
+    latest: NDArray[np.float64]
+
+    def each(self) -> Iterator[Stay]:
+        """Gang by gang, without gangs of which all nodes are deleted."""
+        for place, ends, latest in zip(
+            self.places.tolist(), self.ends.tolist(), self.latest.tolist(), strict=True
+        ):
+            own = self.stays[place]
+            if len(own.rows):
+                when, likely = Estimate(*ends[:3]), Estimate(*ends[3:])
+                yield Stay(own.key, own.rows, own.uses, when, own.namespace, likely, latest, own.uids)
+
+
 class RunningGangs:
     """The ends of all seated gangs. A place in the columns belongs to one gang, and is used again."""
 
-    def __init__(self, ledger: Ledger, footing: Callable[[Snapshot, Iterable[Pod]], Footing | None]) -> None:
+    def __init__(self, ledger: Ledger, footing: Callable[[Iterable[Pod]], Footing | None]) -> None:
         self._ledger = ledger
         self._footing = footing
         self._layout = -1
-        """The layout of nodes and resources to which rows and uses refer."""
+        """The layout of resources and numbers of nodes to which stays refer."""
         self._clear()
 
     def _clear(self) -> None:
         self._place: dict[GangKey, int] = {}
         self._stays: list[Stay] = []
+        """With numbers of nodes as rows."""
+        self._rowed: Rowed = {}
+        self._rows = self._ledger.nodes.rows
+        """The rows to which `_rowed` refers."""
         self._unused: list[int] = []
         self._numbers = np.zeros(0, dtype=np.int64)
         """By place, the gang's number; -1: the place is unused."""
@@ -54,39 +126,39 @@ class RunningGangs:
         self._kind = np.zeros(0, dtype=np.int64)
         """By place, the number of its terms."""
         self._kinds: dict[RunTerms, int] = {}
-        self._estimates = np.zeros((0, 4))
-        """By number of the terms: middle, low, high, and the least overrun."""
+        self._estimates = np.zeros((0, 7))
+        """By number of the terms: middle, low, high, the least overrun, and the first three for a forecast."""
         self._taught: dict[str, int] = {}
         """By namespace, the version of the runtimes from which its estimates come."""
 
     # ── questions ───────────────────────────────────────────────────────────────────────────────────────
 
-    def running(self, snapshot: Snapshot, now: float) -> Running:
+    def running(self, now: float) -> Running:
         """The ends of all seated gangs that end by themselves, in the order in which they were first seen."""
-        places, began = self._now(snapshot, now)
+        places, began = self._now(now)
         own = self._estimates[self._kind[places]]
         return Running(
             middles=began + own[:, 0],
             least=own[:, 3],
             latest=began + self._most[places],
             pods=self._pods[places],
-            stays=self._stays.copy(),
+            stays=StaysInRows(self._stays.copy(), self._rows, self._rowed),
             places=places,
         )
 
-    def stays(self, snapshot: Snapshot, now: float) -> tuple[Stay, ...]:
-        """The same, gang by gang."""
-        places, began = self._now(snapshot, now)
-        ends = began[:, None] + self._estimates[self._kind[places], :3]
-        latest = began + self._most[places]
-        return tuple(
-            self._stays[place].until(Estimate(*own), last)
-            for place, own, last in zip(places.tolist(), ends.tolist(), latest.tolist(), strict=True)
+    def expected(self, now: float) -> "ExpectedEnds":
+        """The same with bounds and forecasts. Any thread may make stays of it."""
+        places, began = self._now(now)
+        return ExpectedEnds(
+            stays=StaysInRows(self._stays.copy(), self._rows, self._rowed),
+            places=places,
+            ends=began[:, None] + self._estimates[self._kind[places]][:, [0, 1, 2, 4, 5, 6]],
+            latest=began + self._most[places],
         )
 
-    def _now(self, snapshot: Snapshot, now: float) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    def _now(self, now: float) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """The places in use, and when their gangs began: now, if they have not yet."""
-        self._follow(snapshot)
+        self.follow()
         used = np.flatnonzero(self._numbers >= 0)
         places = used[np.argsort(self._numbers[used], kind="stable")]
         since = self._since[places]
@@ -94,27 +166,29 @@ class RunningGangs:
 
     # ── facts ───────────────────────────────────────────────────────────────────────────────────────────
 
-    def _follow(self, snapshot: Snapshot) -> None:
+    def follow(self) -> None:
         """Read what has changed since the last call."""
-        registry = self._ledger.registry
-        layout, changed = self._ledger.nodes.layout, registry.changed()
-        if changed is None or layout != self._layout:
-            self._layout = layout
+        registry, nodes = self._ledger.registry, self._ledger.nodes
+        layout, changed = nodes.layout, registry.changed()
+        if changed is None or (layout != self._layout and self._place):
             self._clear()
             changed = registry.gangs
+        self._layout = layout
+        if self._rows is not nodes.rows:
+            self._rows, self._rowed = nodes.rows, {}
         for key in changed:
-            self._read(key, registry.gangs.get(key), snapshot)
+            self._read(key, registry.gangs.get(key))
         if len(self._kinds) > 2 * len(self._place) + KINDS_KEPT:  # most belong to gangs that have ended
             self._kinds, self._taught = {}, {}
             for key, place in self._place.items():
                 self._kind[place] = self._number(observed_runs.terms(self._ledger, registry.gangs[key]))
         self._learn()
 
-    def _read(self, key: GangKey, record: GangRecord | None, snapshot: Snapshot) -> None:
+    def _read(self, key: GangKey, record: GangRecord | None) -> None:
         place = self._place.get(key)
         seated = record is not None and record.state in SEATED
         terms = observed_runs.terms(self._ledger, record) if record is not None and seated else None
-        stay = self._stay(record, terms, snapshot) if record is not None and terms is not None else None
+        stay = self._stay(record, terms) if record is not None and terms is not None else None
         if record is None or terms is None or stay is None:
             if place is not None:
                 del self._place[key]
@@ -131,16 +205,16 @@ class RunningGangs:
         self._most[place] = np.inf if most is None else most
         self._kind[place] = self._number(terms)
 
-    def _stay(self, record: GangRecord, terms: RunTerms, snapshot: Snapshot) -> Stay | None:
+    def _stay(self, record: GangRecord, terms: RunTerms) -> Stay | None:
         """Its pods. None: none has a node, or it does not end by itself."""
         declares = isinstance(record.spec, Spec) and record.spec.wish.expected_runtime is not None
         if terms.endless and terms.most is None and not declares:
             return None
-        footing = self._footing(snapshot, [m.pod for m in record.live() if _seated(m)])
+        footing = self._footing([m.pod for m in record.live() if _seated(m)])
         if footing is None:
             return None
-        rows, uses, uids = footing
-        return Stay(record.key, rows, uses, UNKNOWN, record.key.namespace, uids=uids)
+        numbers, uses, uids = footing
+        return Stay(record.key, numbers, uses, UNKNOWN, record.key.namespace, uids=uids)
 
     def _another(self, stay: Stay) -> int:
         """A new place, for this gang. The columns double when they are full."""
@@ -160,14 +234,16 @@ class RunningGangs:
         if number is None:
             number = self._kinds[terms] = len(self._kinds)
             if number >= len(self._estimates):
-                self._estimates = np.vstack((self._estimates, np.zeros((max(16, number), 4))))
+                self._estimates = np.vstack((self._estimates, np.zeros((max(16, number), 7))))
             self._estimate(terms, number)
             self._taught.setdefault(terms.run[0], self._ledger.runtimes.version(terms.run[0]))
         return number
 
     def _estimate(self, terms: RunTerms, number: int) -> None:
         found = observed_runs.expected(self._ledger, terms)
-        self._estimates[number] = found.middle, found.low, found.high, overrun_at_least(found)
+        likely = observed_runs.expected(self._ledger, terms, forecast=True)
+        ends = found.middle, found.low, found.high
+        self._estimates[number] = *ends, overrun_at_least(found), likely.middle, likely.low, likely.high
 
     def _learn(self) -> None:
         """Estimate again the kinds of gangs about which something was learned."""

@@ -192,6 +192,7 @@ class Reflector(Generic[T]):
             del page  # its items are views of its bytes, which must not be held next to the next page
 
     async def _take_page(self, items: Sequence[msgspec.Raw], unnamed: set[str]) -> None:
+        await asyncio.sleep(0)  # decoding the page was a turn
         for turn in slices(items):
             self._tell([change for raw in turn for change in self._listed(raw, unnamed)])
             await asyncio.sleep(0)

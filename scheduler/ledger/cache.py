@@ -6,7 +6,7 @@ too.
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping
 
 from scheduler.ledger.counts import Case, Counters, Faults, GangCounts
 from scheduler.ledger.disruption_budgets import Budgets
@@ -50,6 +50,8 @@ class Cache:
         self.faults = Faults()
         self.synced = False
         self.acting = False
+        self.adoption: Generator[int, float, None] | None = None
+        """What is left of the adoption of gangs after a takeover. None: nothing."""
         self.blind = False
         """The cache may be stale."""
         self.pending = PendingQueue(ByArrival() if turns is None else turns(self))
@@ -232,8 +234,8 @@ class Cache:
 
     @property
     def ready(self) -> bool:
-        """The cache is current and this replica is active."""
-        return self.synced and self.acting and not self.blind
+        """The cache is current, this replica is active, and every gang was adopted."""
+        return self.synced and self.acting and self.adoption is None and not self.blind
 
     def wake(self, key: GangKey, at: float) -> None:
         """Reconcile this gang at this time at the latest."""

@@ -259,12 +259,10 @@ def took_over(cache: Cache, _event: ev.TookOver, now: float) -> None:
 
 def _begin(cache: Cache, now: float) -> None:
     """Once synced and active: leftovers of an earlier process come before everything new."""
-    if not cache.ready:
-        return
-    cache.history.begin(now)
-    cache.do(recovery.adopt(cache, now))
-    for key in cache.registry.gangs:
-        cache.mark(key, spec_too=True)
+    if cache.synced and cache.acting:
+        cache.history.begin(now)
+        cache.adoption = recovery.adopt(cache)
+        next(cache.adoption)
 
 
 def lost_sight(cache: Cache, _event: ev.LostSight, _now: float) -> None:

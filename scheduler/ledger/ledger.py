@@ -6,7 +6,7 @@ Events are recorded one after the other. Then each affected gang is reconciled o
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from scheduler.ledger import (
     fault_isolation,
@@ -27,6 +27,9 @@ from scheduler.model.policy import Policy
 from scheduler.model.workload import Gang, Pod
 
 FOREVER = float("inf")
+
+FEW: Final = 32
+"""Gangs that one step may reconcile, in some milliseconds."""
 
 
 class Ledger(Cache):
@@ -80,18 +83,26 @@ class Ledger(Cache):
 
     def settle(self, now: float, most: float = FOREVER) -> list[Effect]:
         """Reconcile once every gang that was affected, and report gangs with a new verdict. Returns the effects in
-        order.
+        order. After a takeover every gang is adopted first.
 
         most: stop after gangs with so many members. While the ledger is `unsettled`, call it again.
         """
-        self._settle(now, most)
+        left = self._adopt(now, most)
+        if self.adoption is not None:
+            return []
+        self._settle(now, left)
         effects, self._effects = self._effects, []
         return effects
 
     @property
     def unsettled(self) -> bool:
         """The last `settle` stopped before its end. Gangs that were marked since belong to the next one."""
-        return self.ready and self._rest > 0
+        return self.adoption is not None or (self.ready and self._rest > 0)
+
+    @property
+    def reviewing(self) -> bool:
+        """So many gangs are left of the last `settle` that the rest of it takes long."""
+        return self.unsettled and self._rest > FEW
 
     @property
     def marked(self) -> bool:
@@ -155,6 +166,18 @@ class Ledger(Cache):
     def _tick(self, _event: ev.Tick, now: float) -> None:
         for key in self._wake.due(now):
             self.mark(key)
+
+    def _adopt(self, now: float, most: float) -> float:
+        """Adopt gangs with so many members. Returns the members that are left to reconcile."""
+        while self.adoption is not None and most > 0:
+            try:
+                most -= self.adoption.send(now)
+            except StopIteration:
+                self.adoption = None
+            except Exception as error:  # noqa: BLE001 - what was adopted counts
+                self.adoption = None
+                fault_isolation.broke(self, None, error, now)
+        return most
 
     def _settle(self, now: float, most: float) -> None:
         if not self.ready:

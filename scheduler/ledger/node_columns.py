@@ -3,11 +3,13 @@
 Lives here: everything about the nodes except what is used on them. Never here: when columns are renewed (node_table).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scheduler.model.cluster import (
     NOWHERE,
@@ -30,9 +32,15 @@ from scheduler.model.resources import UNLIMITED, ResourceAxis, is_unlimited
 
 @dataclass(frozen=True, slots=True)
 class NodeColumns:
-    """The nodes in the order of their names, and their attributes. The fields are those of a Snapshot."""
+    """The nodes in the order of their names, and their attributes. The other fields are those of a Snapshot.
+
+    numbers: int64[n], a number of each node that it keeps when other nodes come and go.
+    rows: int64 by number, the row of the node; -1: it is deleted. No number is used again.
+    """
 
     nodes: tuple[Node, ...]
+    numbers: NDArray[np.int64]
+    rows: NDArray[np.int64]
     axis: ResourceAxis
     names: tuple[str, ...]
     index: Mapping[str, int]
@@ -54,6 +62,8 @@ class NodeColumns:
             array.flags.writeable = False
         return cls(
             nodes=tuple(nodes),
+            numbers=np.arange(len(nodes)),
+            rows=np.arange(len(nodes)),
             axis=axis,
             names=names,
             index={name: row for row, name in enumerate(names)},
@@ -80,36 +90,46 @@ class NodeColumns:
             node.name not in leaving and lost.issubset(node.resources) for node in self.nodes
         )
 
-    def among(self, names: Sequence[str]) -> Self:
-        """The columns of the nodes with these names, in this order. One that is not known has no attributes yet."""
-        if list(names) == list(self.names):
+    def among(self, added: Collection[str], gone: Collection[str]) -> Self:
+        """The columns with these nodes added, which have no attributes yet, and those with these names deleted."""
+        if not added and not gone:
             return self
-        rows = np.array([self.index.get(name, -1) for name in names], dtype=np.int64)
+        names, nodes = list(self.names), list(self.nodes)
+        left = sorted(self.index[name] for name in gone)
+        for row in reversed(left):
+            del names[row], nodes[row]
+        rows = np.delete(np.arange(len(self.names)), left)
+        rows = np.insert(rows, [bisect_left(names, name) for name in sorted(added)], -1)
         fresh = rows < 0
-        nodes = tuple(
-            self.nodes[row] if row >= 0 else Node(names[at], ()) for at, row in enumerate(rows.tolist())
-        )
-        gone = np.setdiff1d(np.arange(len(self.names)), rows)
-        topology = resurvey(self.topology, {row: {} for row in gone.tolist()})
+        at = np.flatnonzero(fresh).tolist()
+        for row, name in zip(at, sorted(added), strict=True):
+            names.insert(row, name)
+            nodes.insert(row, Node(name, ()))
+        topology = resurvey(self.topology, {self.index[name]: {} for name in gone}) if gone else self.topology
         coords, capacity, schedulable = (
             topology.coords[rows],
             self.capacity[rows],
             self.schedulable[rows] | fresh,
         )
         coords[fresh] = NOWHERE
-        _fill(capacity, self.axis, ((row, nodes[row]) for row in np.flatnonzero(fresh).tolist()))
+        _fill(capacity, self.axis, ((row, nodes[row]) for row in at))
         for array in (coords, capacity, schedulable):
             array.flags.writeable = False
+        codes = {key: np.where(fresh, np.int32(-1), own.codes[rows]) for key, own in self.labels.items()}
         labels = {
-            key: renumbered(np.where(fresh, -1, own.codes[rows]).astype(np.int32), own.values)
+            key: renumbered(codes[key], own.values) if gone else LabelColumn(codes[key], own.values)
             for key, own in self.labels.items()
         }
         masks = ((taint, mask[rows] & ~fresh) for taint, mask in self.taints)
+        numbers = self.numbers[rows]
+        numbers[fresh] = np.arange(len(self.rows), len(self.rows) + len(at))
         return replace(
             self,
-            nodes=nodes,
+            nodes=tuple(nodes),
             names=tuple(names),
-            index={name: row for row, name in enumerate(names)},
+            index=dict(zip(names, range(len(names)), strict=True)),
+            numbers=numbers,
+            rows=_inverse(numbers, len(self.rows) + len(at)),
             capacity=capacity,
             topology=replace(topology, coords=coords),
             schedulable=schedulable,
@@ -154,6 +174,12 @@ class NodeColumns:
         none = LabelColumn(np.full(len(self.names), -1, dtype=np.int32), {})
         found = {key: relabeled(self.labels.get(key, none), rows) for key, rows in moved.items()}
         return dict(sorted((key, own) for key, own in {**self.labels, **found}.items() if own.values))
+
+
+def _inverse(numbers: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    rows = np.full(count, -1, dtype=np.int64)
+    rows[numbers] = np.arange(len(numbers))
+    return rows
 
 
 def _fill(capacity: Matrix, axis: ResourceAxis, rows: Iterable[tuple[int, Node]]) -> None:

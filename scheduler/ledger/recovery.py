@@ -5,6 +5,9 @@ ungated pod is held again if there is capacity. A written plan continues only if
 and all its seats fit together. Everything else is planned again.
 """
 
+from collections.abc import Generator, Iterable, Iterator
+from typing import TypeAlias
+
 from scheduler.ledger import fault_isolation, gang_spec, phase, preemption, quorum, runtime_limit
 from scheduler.ledger.cache import Cache
 from scheduler.ledger.gang import GangRecord, Hold, Member, Plan, Spec, Step, Victim, arrival, was_tried
@@ -14,36 +17,60 @@ from scheduler.model.preemption_units import may_be_asked
 from scheduler.model.queueing import Reclaim
 from scheduler.model.workload import GiveWay, Phase, PlanNote, Pod, gang_of_one
 
+Adoption: TypeAlias = Generator[int, float, None]
+"""An adoption in turns. It yields how many members were adopted since the last turn, and is sent the time."""
 
-def adopt(cache: Cache, now: float) -> list[Effect]:
-    """Restore holds and plans from the pods. Returns the effects that undo untrusted plans."""
-    records = sorted(
-        cache.registry.gangs.values(), key=lambda record: (-record.priority, record.arrived, record.key)
-    )
-    on_their_way = [record for record in records if any(map(_has_seat_note, record.members.values()))]
+
+def adopt(cache: Cache) -> Adoption:
+    """Restore holds and plans from the pods, gang by gang, and undo untrusted plans. Every gang is to be reconciled then.
+
+    Nothing is answered or reconciled meanwhile. Events between two turns are recorded as by a standby: a gang that is
+    deleted is passed over, and a new one has nothing to restore.
+    """
+    now = yield 0
+    # 1. Gangs with pods on their way to a seat, in the order of their turn.
+    under_way: list[GangRecord] = []
+    for record in list(cache.registry.gangs.values()):
+        if _is_under_way(record):
+            under_way.append(record)
+        now = yield 1
+    under_way.sort(key=lambda record: (-record.priority, record.arrived, record.key))
+    # 2. Seats that kube-scheduler knows, pinned ones first.
     for believed in (_is_pinned, _is_nominated):
-        for record in on_their_way:
+        for record in _there(cache, under_way):
             with fault_isolation.Guard(cache, record.key, now):
                 for member in sorted(record.live(), key=arrival):
                     if believed(member.pod):
                         _adopt_seat(cache, record, member, now)
-    effects: list[Effect] = []
-    planned = (record for record in records if any(m.pod.plan is not None for m in record.members.values()))
-    for record in planned:
+            now = yield len(record.members)
+    # 3. Plans.
+    for record in _there(cache, under_way):
         with fault_isolation.Guard(cache, record.key, now):
-            effects += _adopt_plan(cache, record, now)
-    for record in records:
+            cache.do(_adopt_plan(cache, record, now))
+        now = yield len(record.members)
+    # 4. The other seats, and what was reported.
+    first = {record.key: record for record in under_way}
+    others = [record for record in cache.registry.gangs.values() if record.key not in first]
+    for record in _there(cache, [*under_way, *others]):
         with fault_isolation.Guard(cache, record.key, now):
             if any(m.pod.node is None for m in record.members.values()):
                 runtime_limit.adopt(cache, record)
                 _adopt_rest(cache, record, now)
             _adopt_history(cache, record, now)
-    return effects
+        cache.mark(record.key, spec_too=True)
+        now = yield len(record.members)
 
 
-def _has_seat_note(member: Member) -> bool:
-    """It is not bound, and has Gangwright's seat annotation."""
-    return member.pod.node is None and member.pod.seat is not None
+def _is_under_way(record: GangRecord) -> bool:
+    """A pod of it is not bound, and a plan or a seat was noted."""
+    members = record.members.values()
+    unbound = any(m.pod.node is None for m in members)
+    return unbound and any(m.pod.plan is not None or m.pod.seat is not None for m in members)
+
+
+def _there(cache: Cache, records: Iterable[GangRecord]) -> Iterator[GangRecord]:
+    """Those that still exist when their turn comes."""
+    return (record for record in records if cache.registry.gangs.get(record.key) is record)
 
 
 def _adopt_history(cache: Cache, record: GangRecord, now: float) -> None:

@@ -58,8 +58,8 @@ class Registry:
         self.gang_of: dict[Uid, GangKey] = {}
         self.foreign_pods: dict[Uid, Pod] = {}
         """Unended pods of other schedulers and of native groups. Only their use of nodes counts."""
-        self._changed: dict[GangKey, None] | None = None
-        """Gangs that were reconciled or deleted since `changed`. None: too many, or it was never called."""
+        self._changed: dict[GangKey, None] | None = {}
+        """Gangs that were reconciled or deleted since `changed`. None: too many."""
         self.asleep = SuspendedJobs()
         """Gangs with a suspended Job, whether or not others of their pods exist."""
         self._owned: dict[str, dict[GangKey, int]] = {}

@@ -126,7 +126,9 @@ def _moved(
             codes[codes > before] -= 1
         if path is not None:
             place = bisect_left(paths, path)
-            if place == len(paths) or paths[place] != path:
+            if place == len(paths):
+                paths.append(path)
+            elif paths[place] != path:
                 paths.insert(place, path)
                 codes[codes >= place] += 1
             codes[row] = place
@@ -200,7 +202,7 @@ def renumbered(codes: NDArray[np.int32], values: Mapping[str, int]) -> LabelColu
         number = np.full(len(values) + 1, -1, dtype=np.int32)  # the last entry is for a missing label, -1
         number[order] = np.arange(len(order))
         codes, names = number[codes], list(values)
-        values = {names[before]: now for now, before in enumerate(order.tolist())}
+        values = dict(zip(map(names.__getitem__, order.tolist()), range(len(order)), strict=True))
     codes.flags.writeable = False
     return LabelColumn(codes, values)
 

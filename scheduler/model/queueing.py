@@ -129,10 +129,6 @@ class Stay:
     latest: float = float("inf")
     uids: tuple[Uid, ...] = ()
 
-    def until(self, ends: Estimate, latest: float) -> "Stay":
-        """The same, with another end."""
-        return Stay(self.key, self.rows, self.uses, ends, self.namespace, self.likely, latest, self.uids)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reservation:

@@ -84,7 +84,7 @@ async def run(
             *(reflector.run() for reflector in parts.reflectors.values()),
         ]
         if source is not None:
-            tasks.append(keep_reading(service.engine, source.read, source.stamp, steady, service.submit))
+            tasks.append(keep_reading(service.engine, source.read, source.stamp, service.observe))
         app = build_app(service, settings.verbs, metrics, lambda: _limit(service, settings))
         operator = OperatorActions(
             service.engine,
@@ -166,8 +166,8 @@ def _parts(settings: Settings, client: Client, metrics: Metrics) -> _Parts:
     )
     intake = Informers(
         settings.policy.levels,
-        lambda events: _listed(service, events),
-        lambda: _whole(service),
+        lambda events: listed(service, events),
+        lambda: whole(service),
         lambda kind: metrics.unreadable_objects_total.labels(kind).inc(),
     )
     reflectors = reflectors_of(intake, client)
@@ -188,17 +188,17 @@ def guarded(intake: Informers, name: str) -> Pace:
     return Pace() if name in intake.decisive else UNGUARDED
 
 
-def _listed(service: Service, events: Sequence[Event]) -> None:
+def listed(service: Service, events: Sequence[Event]) -> None:
     """Take in events. While lists are read, what was read is not searched for garbage with each page again."""
     service.observe(events)
     if not service.engine.ledger.synced:
         gc.freeze()
 
 
-def _whole(service: Service) -> None:
-    """Every list has been read. Most objects live as long as the process; collecting them would delay a call."""
-    gc.unfreeze()
-    gc.collect()
+def whole(service: Service) -> None:
+    """Every list has been read. What was read lives long, and reading leaves no cycles but some hundred small closures:
+    the garbage collector never looks at any of it, because one look delays a call by half a second.
+    """
     gc.freeze()
     service.synced()
 

@@ -6,6 +6,7 @@ snapshot.
 """
 
 import asyncio
+import gc
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
@@ -40,8 +41,8 @@ each of its members causes events. They are taken in one by one and reviewed tog
 never delayed."""
 
 REVIEWED: Final = 256
-"""Members of the gangs that one turn of the event loop reviews at most, about five milliseconds. After a takeover every
-gang is reviewed, and nothing is planned before all of them were."""
+"""Members of the gangs that one turn of the event loop adopts or reviews at most, about five milliseconds. After a
+takeover every gang is adopted and then reviewed, and nothing is planned before all of them were."""
 
 PAUSE: Final = 0.01
 """Minimum seconds between two such reviews. While a gang is ungated, its members' events come every millisecond."""
@@ -92,6 +93,8 @@ class Service:
         """A review stopped before its end, and goes on in another turn of the event loop."""
         self._took = 0.0
         """Seconds of that review so far."""
+        self._takes_over = False
+        """Gangs are adopted, and reviewed for the first time."""
         self._expected: dict[Uid, list[asyncio.Event]] = {}
 
     # ── facts ───────────────────────────────────────────────────────────────────────────────────────────
@@ -115,21 +118,27 @@ class Service:
         if self._settling is not None:
             self._settling.cancel()
             self._settling = None
-        if self.engine.ledger.ready and not self.may_act():
+        ledger, loop = self.engine.ledger, asyncio.get_running_loop()
+        if (ledger.ready or ledger.adoption is not None) and not self.may_act():
             self._woken.set()
             return
-        loop = asyncio.get_running_loop()
         began = loop.time()
-        self.submit(self.engine.ledger.settle(self.clock(), REVIEWED))
+        self.submit(self.engine.review(self.clock(), REVIEWED))
         ended = loop.time()
         self._took += ended - began
-        self._reviews = self.engine.ledger.unsettled
+        self._reviews = ledger.unsettled
+        if self._takes_over:
+            self._took = 0.0
+            gc.freeze()  # what a takeover makes lives long, and a collection of it takes 40 ms
+            if not self._reviews:
+                self._takes_over = False
+                _log.info("active", gangs=len(ledger.registry.gangs), holds=ledger.holds())
         if self._reviews:
             self._settling = loop.call_at(ended, self._settle)
             return
         self._settle_at = ended + max(PAUSE, self._took * (1 / SHARE - 1))
         self._took = 0.0
-        if self.engine.ledger.marked:  # during a review in turns
+        if ledger.marked:  # during a review in turns
             self._settling = loop.call_at(self._settle_at, self._settle)
         self._woken.set()
 
@@ -162,7 +171,7 @@ class Service:
         while self._follow_lease():
             self.last_turn = self.clock()
             self._woken.clear()
-            if self._reviews and self._settling is None:
+            if self._reviews and self._settling is None and self.may_act():
                 self._settle()  # this replica could not act meanwhile
             if self.engine.ledger.ready and not self._reviews:
                 await self._plan()
@@ -181,9 +190,9 @@ class Service:
             _log.info("cache is current, scheduling resumed")
         elif self._acting(now) and ledger.synced and not ledger.acting:
             self._term = self._passed_on()
+            self._takes_over = True
             self.observe([TookOver()])
             self._settle()
-            _log.info("active", gangs=len(ledger.registry.gangs), holds=ledger.holds())
         elif ledger.acting and ledger.next_deadline() <= now:
             self.observe([Tick()])
             self._settle()

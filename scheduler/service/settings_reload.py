@@ -5,7 +5,7 @@ cannot be used changes nothing and is logged, with the line. A change that needs
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import fields, replace
 from typing import Final, Never
 
@@ -13,7 +13,7 @@ import structlog
 
 from scheduler.engine import Engine
 from scheduler.errors import SettingsError
-from scheduler.model.effects import Effect
+from scheduler.model.events import Event, PolicyChanged
 from scheduler.model.policy import Policy
 from scheduler.settings import Queue, Settings
 
@@ -34,28 +34,26 @@ async def keep_reading(
     engine: Engine,
     read: Read,
     stamp: Stamp,
-    clock: Callable[[], float],
-    submit: Callable[[list[Effect]], None],
+    observe: Callable[[Sequence[Event]], None],
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> Never:
-    """Watch the file until canceled."""
+    """Watch the file until canceled. `observe` takes in a changed policy."""
     seen = stamp()
     while True:
         await sleep(EVERY)
         now = stamp()
         if now != seen:
             seen = now
-            submit(reread(engine, read, clock()))
+            observe(reread(engine.policy, read))
 
 
-def reread(engine: Engine, read: Read, now: float) -> list[Effect]:
-    """Apply the current settings of the file. Returns the resulting effects."""
+def reread(current: Policy, read: Read) -> list[Event]:
+    """What the current settings of the file change in this policy: one event or none."""
     try:
         wanted = read().policy
     except SettingsError as error:
         _log.error("settings not applied", message=str(error))
         return []
-    current = engine.policy
     names = {f.name for f in fields(Policy) if getattr(wanted, f.name) != getattr(current, f.name)}
     if stuck := names - RELOADED:
         _log.warning("changed settings need a restart", settings=sorted(stuck))
@@ -63,4 +61,4 @@ def reread(engine: Engine, read: Read, now: float) -> list[Effect]:
     if not changed:
         return []
     _log.info("settings applied", settings=sorted(changed))
-    return engine.adopt(replace(current, **changed), now)
+    return [PolicyChanged(replace(current, **changed))]

@@ -146,3 +146,13 @@ def test_pages_hold_every_object_once():
 def test_unknown_collections_are_empty():
     """A kind that the cluster does not have is listed as nothing."""
     assert json.loads(canned.page("/apis/batch/v1/jobs", 0, 500))["items"] == []
+
+
+def test_steps_of_the_event_loop_are_timed_by_kind():
+    """The whole life of a service in small: every list, the takeover, a call meanwhile, and single events."""
+    with child("bench.micro.steps", "40") as found:
+        assert set(found) >= {
+            *("page_of_nodes", "page_of_pods", "synced", "takeover", "filter_in_takeover", "first_pass"),
+            *("node_added", "node_changed", "node_deleted", "pod_ended", "settings_changed", "forecast"),
+        }
+    assert all(figure > 0 for figure in found.values())

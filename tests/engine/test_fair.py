@@ -87,6 +87,6 @@ def test_new_weights_count_at_once() -> None:
 
     engine.plan(2_100.0 + REORDER)
     assert engine.ledger.pending.queue()[0].key.namespace == "first"
-    engine.adopt(replace(engine.policy, shares={"first": Share(weight=0.1)}), 2_106.0)
+    engine.observe([ev.PolicyChanged(replace(engine.policy, shares={"first": Share(weight=0.1)}))], 2_106.0)
     engine.plan(2_120.0)
     assert engine.ledger.pending.queue()[0].key.namespace == "second"

@@ -98,7 +98,7 @@ def test_a_long_queue_is_sorted_within_seconds() -> None:
 def test_the_order_may_change_while_gangs_wait() -> None:
     """A queue in order of shares is in order of fit from then on, and follows the free capacity."""
     engine = full(*gang("small", 1, 1.0), *gang("large", 3, 2.0), policy=Policy(order=Order.FAIR))
-    engine.adopt(Policy(order=Order.FIT), 2_005.0)
+    engine.observe([ev.PolicyChanged(Policy(order=Order.FIT))], 2_005.0)
 
     ends(engine, 0, 1, 2, now=2_010.0)
     assert planned(engine) == ["large"]

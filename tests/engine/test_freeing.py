@@ -11,7 +11,7 @@ from scheduler.ledger.preemption import SPARED
 from scheduler.ledger.preemption_history import MOST_ALTERNATIONS
 from scheduler.model.decision import Reason
 from scheduler.model.effects import Announce, Evict, SuspendJob, Ungate
-from scheduler.model.events import EffectDone, FailureKind, Tick
+from scheduler.model.events import EffectDone, FailureKind, PolicyChanged, Tick
 from scheduler.model.preemption_units import Preempt
 from scheduler.model.queueing import Share
 from scheduler.model.workload import GiveWay, Phase
@@ -446,7 +446,7 @@ def test_two_gangs_that_throw_each_other_out_by_turns_are_stopped() -> None:
             )
         )
     for number in range(30):
-        world.engine.adopt(replace(policy, shares=shares[number % 2]), world.now)
+        world.engine.observe([PolicyChanged(replace(policy, shares=shares[number % 2]))], world.now)
         world.settle(20)
     asked = [e for e in world.said if isinstance(e, Evict)]
     assert 0 < len({e.uid for e in asked}) <= 2 * (MOST_ALTERNATIONS + 1)

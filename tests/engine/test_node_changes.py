@@ -202,7 +202,7 @@ def test_a_gang_on_a_node_that_is_gone_is_looked_at_again() -> None:
     engine.observe([*nodes, *map(ev.PodSeen, pods), ev.Synced(), ev.TookOver()], 1.0)
 
     def rows() -> list[list[int]]:
-        return [stay.rows.tolist() for stay in engine.cycle.candidates.stays(engine.ledger.snapshot(), 1.0)]
+        return [stay.rows.tolist() for stay in engine.cycle.candidates.stays(1.0)]
 
     assert rows() == [[0], [1], [2]]
     engine.ledger.take([ev.NodeGone("n1")], 2.0)

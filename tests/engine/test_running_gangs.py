@@ -30,7 +30,7 @@ def engine() -> Engine:
     own = Engine(Policy())
     pods = [pod for number in range(6) for pod in gang(number, ["red", "blue"][number % 2])]
     own.observe([*map(ev.NodeSeen, NODES), *map(ev.PodSeen, pods), ev.Synced(), ev.TookOver()], NOW)
-    own.cycle.candidates.stays(own.snapshot(), NOW)
+    own.cycle.candidates.stays(NOW)
     return own
 
 
@@ -40,16 +40,16 @@ def read(monkeypatch) -> list[str]:
     found: list[str] = []
     before = RunningGangs._read
 
-    def counted(self, key, record, snapshot):
+    def counted(self, key, record):
         found.append(key.name)
-        before(self, key, record, snapshot)
+        before(self, key, record)
 
     monkeypatch.setattr(RunningGangs, "_read", counted)
     return found
 
 
 def ends(engine: Engine, now: float = NOW) -> dict[str, float]:
-    return {stay.key.name: stay.ends.middle for stay in engine.cycle.candidates.stays(engine.snapshot(), now)}
+    return {stay.key.name: stay.ends.middle for stay in engine.cycle.candidates.stays(now)}
 
 
 def test_only_what_was_reconciled_is_read_again(engine, read):
@@ -66,12 +66,54 @@ def test_only_what_was_reconciled_is_read_again(engine, read):
     assert untrue_ends(engine, NOW) == []
 
 
-def test_another_node_is_another_row(engine, read):
-    """All are read again when rows are others."""
+def test_another_node_is_another_row_of_what_is_kept(engine, read):
+    """Nodes come and go: rows are others, and none but the gangs on a deleted node is read again."""
     engine.observe([ev.NodeSeen(a_node("a-first", gpu=8))], NOW)
+    assert len(ends(engine)) == 6
+    assert read == []
+    assert untrue_ends(engine, NOW) == []
+
+    engine.observe([ev.NodeGone("n1")], NOW)
+    assert sorted(ends(engine)) == ["g0", "g2", "g3", "g4"]
+    assert sorted(read) == ["g1", "g5"]
+    engine.observe([ev.NodeGone("a-first"), ev.NodeSeen(NODES[1])], NOW)
+    assert len(ends(engine)) == 6
+    assert sorted(read) == ["g1", "g1", "g5", "g5"]
+    assert untrue_ends(engine, NOW) == []
+
+
+def test_pods_of_a_deleted_node_have_no_row_before_their_gang_is_reconciled(engine):
+    """The node is deleted, and nothing followed from it yet: its pods are left out, and those of other nodes stay."""
+    engine.ledger.take([ev.NodeGone("n1")], NOW)
+    found = {s.key.name: s for s in engine.cycle.candidates.stays(NOW)}
+    assert sorted(found) == ["g0", "g2", "g3", "g4"]
+    assert [engine.snapshot().names[row] for row in found["g2"].rows] == ["n2", "n2"]
+
+
+def test_another_resource_is_another_column(engine, read):
+    """Uses have other columns, so all are read again."""
+    engine.observe([ev.NodeSeen(a_node("n1", gpu=8, more={"example.com/thing": 1}))], NOW)
     assert len(ends(engine)) == 6
     assert sorted(read) == [f"g{number}" for number in range(6)]
     assert untrue_ends(engine, NOW) == []
+
+
+def test_running_gangs_of_a_pass_keep_their_rows(engine):
+    """A planner on another thread reads what it was given, whatever happens to the nodes meanwhile."""
+    given = engine.cycle.candidates.running(engine.snapshot(), NOW)
+    rows = {key.name: given.uses(at)[0].tolist() for at, key in enumerate(given.keys()) if key.name != "g3"}
+    engine.observe([ev.NodeSeen(a_node("a-first", gpu=8)), *map(ev.PodSeen, gang(9))], NOW)
+    later = engine.cycle.candidates.running(engine.snapshot(), NOW)
+
+    assert {key.name: given.uses(at)[0].tolist() for at, key in enumerate(given.keys())} == {
+        **rows,
+        "g3": [3, 3],
+    }
+    assert {key.name: later.uses(at)[0].tolist() for at, key in enumerate(later.keys())} == {
+        **{name: [row + 1 for row in own] for name, own in rows.items()},
+        "g3": [4, 4],
+        "g9": [2, 2],
+    }
 
 
 def test_what_a_gang_teaches_changes_the_ends_of_its_namespace(engine):

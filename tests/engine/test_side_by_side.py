@@ -53,7 +53,9 @@ def test_a_question_that_a_verb_cannot_answer_is_not_lost(monkeypatch: pytest.Mo
 
 def _lowered(engine: Engine, most: int) -> None:
     """The ceiling of the namespace is set anew."""
-    engine.adopt(replace(engine.policy, shares={"default": Share(ceiling=((GPU, most),))}), 20.0)
+    engine.observe(
+        [ev.PolicyChanged(replace(engine.policy, shares={"default": Share(ceiling=((GPU, most),))}))], 20.0
+    )
 
 
 @pytest.mark.parametrize(("most", "seated"), [(4, 4), (3, 3), (2, 2), (1, 0)])

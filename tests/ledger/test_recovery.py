@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from scheduler.ledger import recovery
 from scheduler.model import events as ev
 from scheduler.model.effects import Effect, Ungate, WritePlan
 from scheduler.model.workload import Pending, Phase, PlanNote, Pod, PodKey, SeatNote, Uid
@@ -333,3 +334,103 @@ def test_how_long_a_gang_waits_is_not_forgotten() -> None:
     desk.see(*pods)
     desk.tell(ev.Synced(), ev.TookOver())
     assert desk.ledger.oldest_wait(desk.now) == 800.0
+
+
+def several() -> list[Pod]:
+    """Gangs in every state: some on their way, with a plan that is believed and one that is not, bound, and waiting."""
+    on_their_way, begun, wiped = (
+        a_gang(),
+        a_gang_of_pods("begun", 2, gpu=1),
+        a_gang_of_pods("wiped", 2, gpu=1),
+    )
+    false, bound = a_gang_of_pods("false", 2, gpu=8), a_gang_of_pods("bound", 2, gpu=1)
+    return [
+        pinned(on_their_way[0], "n1"),
+        nominated(on_their_way[1], "n2"),
+        replace(on_their_way[2], node="n2", gated=False),
+        *planned(begun, "n1", "n2"),
+        *(nominated(pod, "n2", wiped=True) for pod in wiped),
+        *planned(false, "n1", "n1"),
+        *(replace(pod, node="n1", gated=False, phase=Phase.RUNNING, bound_at=1.0) for pod in bound),
+        *a_gang_of_pods("waits", 2, gpu=1),
+    ]
+
+
+def adopting(*pods: Pod) -> Desk:
+    desk = Desk(a_node("n1", gpu=8), a_node("n2", gpu=8), acting=False)
+    desk.see(*pods)
+    desk.ledger.take([ev.Synced(), ev.TookOver()], desk.now)
+    return desk
+
+
+def found(desk: Desk) -> object:
+    """Where every pod is, and what is wanted for every gang."""
+    gangs = desk.ledger.registry.gangs.values()
+    pods = {m.pod.uid: (m.pod.node, m.hold) for record in gangs for m in record.members.values()}
+    said = {r.key: (r.state, r.was_bound, r.told_waiting, r.plan, r.wanted) for r in gangs}
+    return pods, said, desk.ledger.gang_counts()
+
+
+def in_turns(desk: Desk) -> list[Effect]:
+    effects: list[Effect] = []
+    while desk.ledger.unsettled:
+        effects += desk.ledger.settle(desk.now, 1)
+        assert desk.ledger.ready or effects == []
+    return effects
+
+
+def test_an_adoption_in_turns_is_the_same_adoption() -> None:
+    """However few members a turn adopts, seats, plans and effects are those of one step."""
+    whole, parts = adopting(*several()), adopting(*several())
+    effects = whole.ledger.settle(whole.now)
+    assert {effect.key.name for effect in told(effects, WritePlan)} == {"false-0"}
+    assert sorted(map(str, in_turns(parts))) == sorted(map(str, effects))
+    assert found(parts) == found(whole)
+    assert broken(parts.ledger) == broken(whole.ledger) == []
+
+
+@pytest.mark.parametrize("turns", range(1, 60, 3))
+def test_what_happens_between_two_turns_of_an_adoption_happens_once(turns: int) -> None:
+    """A pod is bound to its seat, one is deleted, a gang comes and one goes: it is as if it had happened thereafter."""
+    pods = several()
+    news = [
+        ev.PodSeen(replace(pods[0], node="n1", phase=Phase.RUNNING, bound_at=2.0)),
+        ev.PodGone(pods[-1].uid, pods[-1].key),
+        *(ev.PodGone(pod.uid, pod.key) for pod in pods if pod.key.name.startswith("wiped")),
+        *(ev.PodSeen(pod) for pod in a_gang_of_pods("new", 2, gpu=1)),
+    ]
+    later, between = adopting(*pods), adopting(*pods)
+    later.ledger.settle(later.now)
+    later.tell(*news)
+    for _ in range(turns):
+        between.ledger.settle(between.now, 1)
+    between.ledger.take(news, between.now)
+    in_turns(between)
+    between.tell()
+
+    assert found(between) == found(later)
+    assert broken(between.ledger) == []
+
+
+def test_a_node_that_is_deleted_during_an_adoption_holds_no_seat() -> None:
+    """Its seats are lost like those of a node that is deleted later."""
+    for turns in range(60):
+        desk = adopting(*several())
+        for _ in range(turns):
+            desk.ledger.settle(desk.now, 1)
+        desk.ledger.take([ev.NodeGone("n2")], desk.now)
+        in_turns(desk)
+        desk.tell()
+        assert "n2" not in {desk.seat(f"train-{n}") for n in range(2)}
+        assert broken(desk.ledger) == []
+
+
+def test_an_adoption_that_fails_ends(monkeypatch, faults) -> None:
+    """Whatever it fails on, gangs are reconciled, and the fault is told."""
+    monkeypatch.setattr(recovery, "_is_under_way", lambda _record: 1 / 0)
+    desk = adopting(*several())
+    in_turns(desk)
+    assert desk.ledger.ready
+    assert [type(fault.error) for fault in faults] == [ZeroDivisionError]
+    faults.clear()
+    assert desk.wanted("waits") is not None

@@ -213,7 +213,7 @@ def test_shares_are_shown_by_namespace_and_resource():
     world.sees(*nodes(1), bound(0, of=1), ev.PodSeen(
         Pod(uid=Uid("x"), key=PodKey("other", "x"), demand=a_demand(gpu=2), scheduler="gangwright", node="n0000")
     ))  # fmt: skip
-    world.engine.adopt(Policy(shares=SHARES), 0.0)
+    world.engine.observe([ev.PolicyChanged(Policy(shares=SHARES))], 0.0)
     gpus = a_member(0, of=1).pod.demand.requests
     used = dict(gpus)[GPU]
 
@@ -229,7 +229,7 @@ def test_shares_are_shown_by_namespace_and_resource():
 def test_what_waits_is_shown_until_it_is_placed():
     """A gang without room waits; one that is gone does not."""
     world = World()
-    world.engine.adopt(Policy(shares=SHARES), 0.0)
+    world.engine.observe([ev.PolicyChanged(Policy(shares=SHARES))], 0.0)
     world.sees(*nodes(1, gpus=1), a_member(0, of=1, gpus=3))
     world.plan()
     assert shares_of(world, "waiting")["team", GPU] == 3
@@ -241,10 +241,10 @@ def test_what_waits_is_shown_until_it_is_placed():
 def test_a_namespace_that_leaves_the_settings_leaves_the_metrics():
     """Its series end, and so do all of a replica that acts no more."""
     world = World()
-    world.engine.adopt(Policy(shares=SHARES), 0.0)
+    world.engine.observe([ev.PolicyChanged(Policy(shares=SHARES))], 0.0)
     assert {namespace for namespace, _ in shares_of(world, "used")} == {"team", "idle"}
 
-    world.engine.adopt(Policy(shares={"idle": SHARES["idle"]}), 0.0)
+    world.engine.observe([ev.PolicyChanged(Policy(shares={"idle": SHARES["idle"]}))], 0.0)
     assert shares_of(world, "used") == {("idle", GPU): 0}
     assert shares_of(world, "ceiling") == {}
 

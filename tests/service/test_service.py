@@ -3,10 +3,12 @@
 import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
 from scheduler.engine import Engine, cycle, planning
+from scheduler.ledger import ledger
 from scheduler.ledger.counts import Fault
 from scheduler.ledger.fault_isolation import FAILED
 from scheduler.model import events as ev
@@ -130,6 +132,53 @@ async def test_a_takeover_reviews_all_gangs_in_many_turns_and_then_plans(monkeyp
 
     assert len(set(reviewed[:20])) >= 5
     assert min(asked) >= 5
+
+
+async def test_a_call_during_a_takeover_is_answered_as_before_it(monkeypatch) -> None:
+    """No call is answered by gangs that are adopted or reviewed in part, and none makes the rest of it one step."""
+    monkeypatch.setattr(room, "REVIEWED", 1)
+    monkeypatch.setattr(ledger, "FEW", 0)
+    world, answers, looks = World(), [], []
+    pods = [replace(a_member(i, of=1).pod, membership=None, gated=False) for i in range(20)]
+    world.sees(*nodes(1, gpus=2), *map(ev.PodSeen, pods))
+    world.service.synced()
+    task = asyncio.create_task(world.service.run())
+    for _ in range(1000):
+        looks.append(world.engine.ledger.looks)
+        answers.append(world.service.filter(a_call()))
+        if not isinstance(answers[-1], Failed):
+            break
+        await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+    assert set(answers[:-1]) == {Failed(Reason.CACHE_NOT_SYNCED)}
+    assert isinstance(answers[-1], Allowed)
+    assert len(answers) > 40
+    assert max(after - before for before, after in pairwise(looks)) <= 2
+
+
+async def test_a_takeover_pauses_while_this_replica_may_not_act(monkeypatch) -> None:
+    """No gang is adopted by a stale cache. When it is current again, the rest is adopted and gangs are planned."""
+    monkeypatch.setattr(room, "REVIEWED", 1)
+    world = World()
+    pods = [replace(a_member(i, of=1).pod, membership=None) for i in range(20)]
+    world.sees(*nodes(1, gpus=2), *map(ev.PodSeen, pods))
+    world.service.synced()
+    task = asyncio.create_task(world.service.run())
+    while world.engine.ledger.adoption is None:
+        await asyncio.sleep(0)
+    world.silence = 100.0
+    turns, turned = 0, world.service.last_turn
+    for _ in range(100):
+        await asyncio.sleep(0.001)
+        turns, turned = turns + (world.service.last_turn != turned), world.service.last_turn
+    assert world.engine.ledger.adoption is not None
+    assert turns <= 3
+    world.silence = 0.0
+    await world.until(Ungate, 2)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_a_gang_is_planned_when_it_is_whole(world: World):

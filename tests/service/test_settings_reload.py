@@ -31,7 +31,7 @@ def test_shares_and_order_are_taken_over(file: Path, engine: Engine):
     """What the section `queue` says counts from then on."""
     file.write_text("queue: {order: fair, shares: {research: {guaranteed: {nvidia.com/gpu: 8}, weight: 2}}}")
 
-    reread(engine, lambda: load(file, environ={}), 0.0)
+    engine.observe(reread(engine.policy, lambda: load(file, environ={})), 0.0)
 
     assert engine.policy.order is Order.FAIR
     assert engine.policy.shares == {"research": Share((("nvidia.com/gpu", 8),), (), 2.0)}
@@ -43,7 +43,7 @@ def test_a_file_that_cannot_be_used_changes_nothing(file: Path, engine: Engine):
     before = engine.policy
     file.write_text("queue: {order: lifo}")
 
-    assert reread(engine, lambda: load(file, environ={}), 0.0) == []
+    assert reread(engine.policy, lambda: load(file, environ={})) == []
     assert engine.policy == before
 
 
@@ -52,7 +52,7 @@ def test_what_takes_a_new_start_is_left(file: Path, engine: Engine):
     before = engine.policy
     file.write_text("placement: {strategy: spread}\nqueue: {order: las}")
 
-    reread(engine, lambda: load(file, environ={}), 0.0)
+    engine.observe(reread(engine.policy, lambda: load(file, environ={})), 0.0)
 
     assert engine.policy == replace(before, order=Order.LAS)
 
@@ -71,6 +71,6 @@ async def test_the_file_is_read_when_it_changes(file: Path, engine: Engine):
         return load(file, environ={})
 
     with pytest.raises(EnoughError):
-        await keep_reading(engine, read, lambda: next(stamps), lambda: 0.0, list, sleep)
+        await keep_reading(engine, read, lambda: next(stamps), list, sleep)
 
     assert len(reads) == 1

@@ -22,7 +22,7 @@ def guaranteed(resource: str, *amounts: int) -> Mapping[str, Share]:
 def a_world(shares: Mapping[str, Share]) -> World:
     world = World()
     world.sees(*map(ev.NodeSeen, NODES))
-    world.engine.adopt(Policy(shares=shares), 0.0)
+    world.engine.observe([ev.PolicyChanged(Policy(shares=shares))], 0.0)
     return world
 
 
@@ -77,7 +77,7 @@ def test_it_is_told_when_the_settings_change():
     checked = ShareGuarantees(world.engine)
     warned(checked)
 
-    world.engine.adopt(Policy(shares=guaranteed(GPU, 16, 8)), 1.0)
+    world.engine.observe([ev.PolicyChanged(Policy(shares=guaranteed(GPU, 16, 8)))], 1.0)
 
     assert [line["guaranteed"] for line in warned(checked)] == [24]
 

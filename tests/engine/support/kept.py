@@ -41,17 +41,23 @@ def of_masks(engine: Engine) -> Iterator[str]:
 def of_views(engine: Engine) -> Iterator[str]:
     """Rows and uses of running gangs, but for those that have changed and were not reconciled since."""
     ledger, kept = engine.ledger, engine.cycle.candidates
-    snapshot, fresh = ledger.snapshot(), PreemptionCandidates(ledger)
-    stays = () if ledger._dirty else kept.stays(snapshot, 0.0)
-    if not ledger._dirty and sorted(map(_ends, stays)) != sorted(map(_ends, fresh.stays(snapshot, 0.0))):
-        yield "the stays kept are not those of all gangs"
+    fresh = PreemptionCandidates(ledger)
+    if not ledger._dirty:
+        stays = kept.stays(0.0)
+        ledger.registry._changed = None  # the fresh ones read every gang
+        if sorted(map(_ends, stays)) != sorted(map(_ends, fresh.stays(0.0))):
+            yield "the stays kept are not those of all gangs"
     for key, views in kept._views.items():
         record = ledger.registry.gangs.get(key)
-        current = record is not None and views.made_for == (record.number, record.pulse, ledger.nodes.layout)
+        current = record is not None and views.made_for == (
+            record.number,
+            record.pulse,
+            ledger.nodes.layout,
+        )
         if record is None or not current or key in ledger._dirty:
             continue
         if views.groups is not None:
-            found = fresh._groups(record, snapshot)
+            found = fresh._groups(record)
             if list(map(_left, views.groups)) != list(map(_left, found)):
                 yield f"the groups kept of {key} are not where its pods are"
 
@@ -63,4 +69,4 @@ def _ends(stay: Stay) -> tuple[str, ...]:
 
 
 def _left(group: Group) -> object:
-    return group.kind, group.pods, group.rows.tolist(), group.uses.tolist(), group.way
+    return group.kind, group.pods, group.numbers.tolist(), group.uses.tolist(), group.way

@@ -41,7 +41,7 @@ def untrue_ends(engine: Engine, now: float) -> list[object]:
     ledger, snapshot = engine.ledger, engine.snapshot()
     if ledger._dirty:
         return []  # what has happened to these gangs is not looked at yet
-    kept = {stay.key: stay for stay in engine.cycle.candidates.stays(snapshot, now)}
+    kept = {stay.key: stay for stay in engine.cycle.candidates.stays(now)}
     true = {}
     for key, record in ledger.registry.gangs.items():
         pods = _seated(record) if record.state in SEATED else []
@@ -53,9 +53,10 @@ def untrue_ends(engine: Engine, now: float) -> list[object]:
             since = now if record.observed.since is None else record.observed.since
             limit = observed_runs.limit(record)
             ends = observed_runs.expect(ledger, record).after(since)
-            true[key] = (seats, ends, since + limit if limit is not None else float("inf"))
+            likely = observed_runs.expect(ledger, record, forecast=True).after(since)
+            true[key] = (seats, ends, likely, since + limit if limit is not None else float("inf"))
     told = {
-        key: (list(zip(s.rows.tolist(), s.uids, s.uses.tolist(), strict=True)), s.ends, s.latest)
+        key: (list(zip(s.rows.tolist(), s.uids, s.uses.tolist(), strict=True)), s.ends, s.likely, s.latest)
         for key, s in kept.items()
     }
     return [(key, told.get(key), true.get(key)) for key in {*told, *true} if told.get(key) != true.get(key)]

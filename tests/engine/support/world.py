@@ -216,7 +216,7 @@ class World:
     def adopt(self, policy: Policy) -> None:
         """The settings are read anew; a restart begins with them too."""
         self.policy = policy
-        self._do(self.engines.agree(lambda engine: engine.adopt(policy, self.now)))
+        self._do(self.engines.agree(lambda engine: engine.observe([ev.PolicyChanged(policy)], self.now)))
 
     def drain(self, node: str) -> None:
         """Somebody has the node emptied."""

@@ -49,6 +49,10 @@ def of_nodes(table: NodeTable) -> Iterator[str]:
     for name in ("nodes", "axis", "names", "index"):
         if getattr(kept, name) != getattr(whole, name):
             yield f"the nodes' {name} are not those of all nodes"
+    if [kept.rows[number] for number in kept.numbers] != list(range(len(kept.names))):
+        yield "the numbers of nodes do not lead to their rows"
+    if sum(kept.rows >= 0) != len(kept.names):
+        yield "a number of a deleted node has a row"
     for name in ("capacity", "schedulable"):
         if not np.array_equal(getattr(kept, name), getattr(whole, name)):
             yield f"the nodes' {name} is not that of all nodes"
