@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from scheduler.model.cluster import (
     NOWHERE,
     LabelColumn,
+    LabelColumns,
     Level,
     Mask,
     Matrix,
     Node,
     Topology,
-    label_columns,
     relabeled,
     renumbered,
     resurvey,
@@ -47,7 +47,7 @@ class NodeColumns:
     capacity: Matrix
     topology: Topology
     schedulable: Mask
-    labels: Mapping[str, LabelColumn]
+    labels: LabelColumns
     taints: tuple[tuple[Taint, Mask], ...]
 
     @classmethod
@@ -70,7 +70,7 @@ class NodeColumns:
             capacity=capacity,
             topology=survey(levels, [node.labels for node in nodes]),
             schedulable=schedulable,
-            labels=label_columns(nodes),
+            labels=LabelColumns(tuple(nodes)),
             taints=taint_masks(nodes),
         )
 
@@ -115,17 +115,16 @@ class NodeColumns:
         _fill(capacity, self.axis, ((row, nodes[row]) for row in at))
         for array in (coords, capacity, schedulable):
             array.flags.writeable = False
-        codes = {key: np.where(fresh, np.int32(-1), own.codes[rows]) for key, own in self.labels.items()}
-        labels = {
-            key: renumbered(codes[key], own.values) if gone else LabelColumn(codes[key], own.values)
-            for key, own in self.labels.items()
-        }
+        labels = {}
+        for key, own in self.labels.made.items():
+            codes = np.where(fresh, np.int32(-1), own.codes[rows])
+            labels[key] = renumbered(codes, own.values) if gone else LabelColumn(codes, own.values)
         masks = ((taint, mask[rows] & ~fresh) for taint, mask in self.taints)
-        numbers = self.numbers[rows]
+        numbers, listed = self.numbers[rows], tuple(nodes)
         numbers[fresh] = np.arange(len(self.rows), len(self.rows) + len(at))
         return replace(
             self,
-            nodes=tuple(nodes),
+            nodes=listed,
             names=tuple(names),
             index=dict(zip(names, range(len(names)), strict=True)),
             numbers=numbers,
@@ -133,7 +132,7 @@ class NodeColumns:
             capacity=capacity,
             topology=replace(topology, coords=coords),
             schedulable=schedulable,
-            labels={key: own for key, own in labels.items() if own.values},
+            labels=LabelColumns(listed, labels),
             taints=tuple((taint, mask) for taint, mask in masks if mask.any()),
         )
 
@@ -160,20 +159,20 @@ class NodeColumns:
         levels = {level.label for level in self.topology.levels}
         labels = {row: node.labels for row, (_, node) in pairs.items()}
         tainted = any(before.taints != node.taints for before, node in pairs.values())
+        listed = tuple(nodes)
         return replace(
             self,
-            nodes=tuple(nodes),
+            nodes=listed,
             capacity=capacity,
             topology=self.topology if levels.isdisjoint(moved) else resurvey(self.topology, labels),
             schedulable=schedulable,
-            labels=self._relabeled(moved) if moved else self.labels,
+            labels=LabelColumns(listed, self._relabeled(moved)) if moved else self.labels,
             taints=taint_masks(nodes) if tainted else self.taints,
         )
 
     def _relabeled(self, moved: Mapping[str, Mapping[int, str | None]]) -> dict[str, LabelColumn]:
-        none = LabelColumn(np.full(len(self.names), -1, dtype=np.int32), {})
-        found = {key: relabeled(self.labels.get(key, none), rows) for key, rows in moved.items()}
-        return dict(sorted((key, own) for key, own in {**self.labels, **found}.items() if own.values))
+        made = self.labels.made
+        return made | {key: relabeled(made[key], rows) for key, rows in moved.items() if key in made}
 
 
 def _inverse(numbers: NDArray[np.int64], count: int) -> NDArray[np.int64]:

@@ -14,7 +14,7 @@ from typing import Final, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.model.cluster import LabelColumn, Mask, Node, label_columns, taint_masks
+from scheduler.model.cluster import LabelColumn, LabelColumns, Mask, Node, taint_masks
 from scheduler.model.demand import UNSCHEDULABLE, AnyOf, Demand, Operator, Requirement, Taint, Term
 
 
@@ -49,7 +49,7 @@ class NodePicture:
             names=tuple(node.name for node in nodes),
             index={node.name: row for row, node in enumerate(nodes)},
             schedulable=np.array([node.schedulable for node in nodes], dtype=bool),
-            labels=label_columns(nodes),
+            labels=LabelColumns(nodes),
             taints=taint_masks(nodes),
         )
 

@@ -6,7 +6,7 @@ A node without a level's label is in no domain of that level.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, TypeAlias
@@ -174,23 +174,49 @@ class LabelColumn:
     values: Mapping[str, int]
 
 
-def label_columns(nodes: Sequence[Node]) -> dict[str, LabelColumn]:
-    """By key, for every key that any of these nodes has. Values are numbered in the order of the nodes."""
-    codes: dict[str, NDArray[np.int32]] = {}
-    values: dict[str, dict[str, int]] = {}
-    for row, node in enumerate(nodes):
-        for key, value in node.labels.items():
-            if key not in codes:
-                codes[key] = np.full(len(nodes), -1, dtype=np.int32)
-                values[key] = {}
-            codes[key][row] = values[key].setdefault(value, len(values[key]))
-    for column in codes.values():
-        column.flags.writeable = False
-    return {key: LabelColumn(codes[key], values[key]) for key in sorted(codes)}
+LABELS_KEPT: Final = 256
+"""Columns of labels that are kept. Beyond that, they are made again when they are read."""
+
+
+class LabelColumns(Mapping[str, LabelColumn]):
+    """By key, the column of each label that any node has, made when it is first read: of most labels nothing asks."""
+
+    def __init__(self, nodes: Sequence[Node], made: Mapping[str, LabelColumn] | None = None) -> None:
+        """made: the columns that are known already."""
+        self._nodes = nodes
+        self.made: Final[dict[str, LabelColumn]] = dict(made or {})
+        """The columns so far. One without values is of a label that no node has."""
+
+    def __getitem__(self, key: str) -> LabelColumn:
+        found = self.made.get(key)
+        if found is None:
+            if len(self.made) >= LABELS_KEPT:
+                self.made.clear()
+            found = self.made[key] = _label_column(self._nodes, key)
+        if not found.values:
+            raise KeyError(key)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted({key for node in self._nodes for key in node.labels}))
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+
+def _label_column(nodes: Sequence[Node], key: str) -> LabelColumn:
+    """Values are numbered in the order of the nodes."""
+    values: dict[str, int] = {}
+    found = (node.labels.get(key) for node in nodes)
+    codes = np.array(
+        [-1 if value is None else values.setdefault(value, len(values)) for value in found], dtype=np.int32
+    )
+    codes.flags.writeable = False
+    return LabelColumn(codes, values)
 
 
 def renumbered(codes: NDArray[np.int32], values: Mapping[str, int]) -> LabelColumn:
-    """The column of one label, numbered as by `label_columns`.
+    """The column of one label, numbered in the order of the nodes.
 
     codes: int32[n], -1 or the number of the value.  values: numbered from 0, in this order.
     """

@@ -13,7 +13,8 @@ from scheduler.placement.distribution import Codes
 
 def flavors(snapshot: Snapshot) -> Codes:
     """Codes[n]: the number of each node's flavor, from 0."""
-    products = [snapshot.labels[key].codes for key in PRODUCTS if key in snapshot.labels]
+    labels = [snapshot.labels.get(key) for key in PRODUCTS]
+    products = [column.codes for column in labels if column is not None]
     codes = np.zeros(len(snapshot.names), dtype=np.int64)
     for column in (*snapshot.capacity.T[list(snapshot.axis.devices)], *products):
         values, own = np.unique(column, return_inverse=True)

@@ -228,6 +228,8 @@ class Service:
 
     async def _plan(self) -> None:
         """Plan all pending gangs, in order."""
+        self.engine.snapshot()  # after a change of nodes a step of its own
+        await asyncio.sleep(0)
         began = turned = self.clock()
         asked = False
         while self.may_act() and (question := self.engine.ask(self.clock())) is not None:
