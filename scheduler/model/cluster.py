@@ -175,7 +175,7 @@ class LabelColumn:
 
 
 LABELS_KEPT: Final = 256
-"""Columns of labels that are kept. Beyond that, they are made again when they are read."""
+"""Columns of labels that are kept. Beyond that, they are computed again."""
 
 
 class LabelColumns(Mapping[str, LabelColumn]):
