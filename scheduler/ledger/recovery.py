@@ -15,7 +15,7 @@ from scheduler.model.decision import Reason
 from scheduler.model.effects import Effect, WritePlan
 from scheduler.model.preemption_units import may_be_asked
 from scheduler.model.queueing import Reclaim
-from scheduler.model.workload import GiveWay, Phase, PlanNote, Pod, gang_of_one
+from scheduler.model.workload import GangKey, GiveWay, Phase, PlanNote, Pod, gang_of_one
 
 Adoption: TypeAlias = Generator[int, float, None]
 """An adoption in turns. It yields how many members were adopted since the last turn, and is sent the time."""
@@ -49,9 +49,11 @@ def adopt(cache: Cache) -> Adoption:
             cache.do(_adopt_plan(cache, record, now))
         now = yield len(record.members)
     # 4. The other seats, and what was reported.
-    first = {record.key: record for record in under_way}
-    others = [record for record in cache.registry.gangs.values() if record.key not in first]
-    for record in _there(cache, [*under_way, *others]):
+    done: set[GangKey] = set()
+    for record in _there(cache, [*under_way, *cache.registry.gangs.values()]):
+        if record.key in done:
+            continue
+        done.add(record.key)
         with fault_isolation.Guard(cache, record.key, now):
             if any(m.pod.node is None for m in record.members.values()):
                 runtime_limit.adopt(cache, record)

@@ -127,9 +127,10 @@ class Service:
         ended = loop.time()
         self._took += ended - began
         self._reviews = ledger.unsettled
+        if self._reviews or self._takes_over:
+            gc.freeze()  # what a review of many gangs makes lives long, and a collection of it takes 40 ms
         if self._takes_over:
             self._took = 0.0
-            gc.freeze()  # what a takeover makes lives long, and a collection of it takes 40 ms
             if not self._reviews:
                 self._takes_over = False
                 _log.info("active", gangs=len(ledger.registry.gangs), holds=ledger.holds())
