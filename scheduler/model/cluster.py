@@ -184,15 +184,20 @@ class LabelColumns(Mapping[str, LabelColumn]):
     def __init__(self, nodes: Sequence[Node], made: Mapping[str, LabelColumn] | None = None) -> None:
         """made: the columns that are known already."""
         self._nodes = nodes
-        self.made: Final[dict[str, LabelColumn]] = dict(made or {})
-        """The columns so far. One without values is of a label that no node has."""
+        self._made = dict(made or {})
+        """One without values is of a label that no node has."""
+
+    @property
+    def made(self) -> dict[str, LabelColumn]:
+        """A copy of the columns so far, because a planning thread may read more of them meanwhile."""
+        return dict(self._made)
 
     def __getitem__(self, key: str) -> LabelColumn:
-        found = self.made.get(key)
+        found = self._made.get(key)
         if found is None:
-            if len(self.made) >= LABELS_KEPT:
-                self.made.clear()
-            found = self.made[key] = _label_column(self._nodes, key)
+            if len(self._made) >= LABELS_KEPT:
+                self._made.clear()
+            found = self._made[key] = _label_column(self._nodes, key)
         if not found.values:
             raise KeyError(key)
         return found
