@@ -20,8 +20,8 @@ from tests.stories.test_kills import hard, soft
 SPARE = Fleet(racks=1, nodes_per_rack=4, gpus=2)
 """Two nodes more than a gang of four needs."""
 
-PLANNED, ALL_BUT_ONE_HARD, ALL_BUT_ONE_SOFT = 1, 3, 8
-"""Writes: the one that carries the plan; all of them but the last member's gate."""
+PLANNED, ALL_BUT_ONE_HARD, ALL_BUT_ONE_SOFT = 1, 4, 8
+"""Writes: the plan alone; all of them but the last member's gate."""
 
 MOMENTS = [(hard, PLANNED), (hard, ALL_BUT_ONE_HARD), (soft, PLANNED), (soft, ALL_BUT_ONE_SOFT)]
 NAMES = ["hard-planned", "hard-half-way", "soft-planned", "soft-half-way"]
