@@ -255,7 +255,6 @@ class Simulation:
             effect.uid,
             gated=False,
             seat=SeatNote(effect.node, effect.plan, effect.pin),
-            plan=PlanNote(effect.plan, effect.seats) if effect.seats else run.pods[effect.uid].plan,
             pinned=effect.node if effect.pin else None,
             nominated=None,
             node=effect.node,

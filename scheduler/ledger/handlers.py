@@ -206,7 +206,7 @@ def decided(cache: Cache, event: ev.Decided, now: float) -> None:
         cache.counters.placements.append(decision.quality)
         cache.counters.decisions[Reason.SEATED] += 1
         plan = Plan(plans.name_of(record, decision.seats), dict(decision.seats))
-        cache.do(plans.start(cache, record, plan, now))
+        cache.do(plans.start(record, plan, now, cache.policy))
         record.verdict.forget()
     else:
         record.verdict.keep(decision, record.wanted, room=event.room, fence=event.fence)
@@ -358,8 +358,10 @@ def _suspension_failed(record: GangRecord, effect: SuspendJob, event: EffectFail
     if member is None or event.kind not in {FailureKind.FORBIDDEN, FailureKind.INVALID}:
         return
     if said is None or text not in said.message:
-        befell = [Mishap(member.pod, f"{TEXT[why]}, and {text}")]
-        conditions.note_mishaps(record, why, befell, "Gangwright keeps retrying")
+        conditions.note_mishaps(record, why, [Mishap(member.pod, f"{TEXT[why]}, and {text}")], _TRIED_AGAIN)
+
+
+_TRIED_AGAIN: Final = "Gangwright keeps retrying"
 
 
 def _effect_failed(cache: Cache, record: GangRecord, event: EffectFailed, now: float) -> None:
@@ -368,16 +370,14 @@ def _effect_failed(cache: Cache, record: GangRecord, event: EffectFailed, now: f
     if plan is None or event.effect not in plan.outstanding:
         return
     _remember(record, plan, event)
-    member = record.members.get(event.effect.uid)
-    if member is not None and event.kind in {FailureKind.FORBIDDEN, FailureKind.INVALID}:
-        member.pinning = None  # the rejected PATCH pins no pod
     if event.kind is not FailureKind.INVALID:
         plan.outstanding[event.effect] = now + RETRY_AFTER[event.kind]
         return
     del plan.outstanding[event.effect]
+    member = record.members.get(event.effect.uid)
     if member is None:
         return
-    member.unpinnable = True
+    member.unpinnable, member.pinning = True, None
     if plans.is_reversible(record, plan):
         plan.spoiled = True
         return

@@ -293,7 +293,7 @@ def _sit_down(cache: Cache, record: GangRecord, seats: Mapping[Uid, str], now: f
     record.verdict.forget()
     plan = Plan(plans.name_of(record, seats), dict(seats))
     cache.mark(record.key)
-    return plans.start(cache, record, plan, now)
+    return plans.start(record, plan, now, cache.policy)
 
 
 JOB_BACKOFF: Final = 10.0

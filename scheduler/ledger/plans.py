@@ -1,19 +1,17 @@
 """The execution of a plan: persist, nominate, ungate.
 
-The plan of a gang of two or more is written on its first member before any other member changes. Soft members are
-nominated while they are still gated, and only then is any gate removed: a nomination reserves resources against
-kube-scheduler's other pods, a pin alone does not. So their plan is written first. If all members are pinned, one PATCH
-writes the plan and ungates the first member. Every step waits for the outcomes of the previous one, so a crash leaves a
-prefix that the next start can finish.
+The plan of a gang of two or more is written on its first member before anything else happens. Then all soft members are
+nominated while they are still gated. Only then is any gate removed: a nomination reserves resources against
+kube-scheduler's other pods, a pin alone does not. Every step waits for the outcomes of the previous one, so a crash
+leaves a prefix that the next start can finish.
 """
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
 from typing import Final
 
 from scheduler.ledger.cache import Cache
-from scheduler.ledger.gang import GangRecord, Hold, Member, Plan, Spec, Step, arrival
+from scheduler.ledger.gang import GangRecord, Hold, Member, Plan, Step, arrival
 from scheduler.ledger.node_table import NodeTable
 from scheduler.model.demand import Demand
 from scheduler.model.effects import Effect, Nominate, Ungate, WritePlan
@@ -72,21 +70,17 @@ def take_seats(cache: Cache, record: GangRecord, seats: Mapping[Uid, str], now: 
     return False
 
 
-def start(cache: Cache, record: GangRecord, plan: Plan, now: float) -> list[Effect]:
-    """Start a plan. Returns its first effect, or none if there is nothing to persist before the first member is ungated."""
+def start(record: GangRecord, plan: Plan, now: float, policy: Policy) -> list[Effect]:
+    """Start a plan. Returns its first effect, or none if there is nothing to persist."""
     record.plan = plan
-    owners, policy = cache.owners, cache.policy
-    members = [record.members[uid] for uid in plan.seats]
-    gated = sorted((member for member in members if member.pod.gated), key=arrival)
+    gated = sorted((record.members[uid] for uid in plan.seats if record.members[uid].pod.gated), key=arrival)
     if len(gated) < 2:
         return []
-    pinned = all(member.pod.gated and is_hard(record, member, owners, policy) for member in members)
-    if plan.writer is None and pinned and not _has_order(record, plan, owners, policy):
-        return []  # the first ungating carries it
     first = gated[0].pod
     plan.writer = first.uid
-    written = WritePlan(record.key, first.uid, first.key, plan.name, dict(plan.seats))
-    return _send(record, [written], now, policy)
+    return _send(
+        plan, [WritePlan(record.key, first.uid, first.key, plan.name, dict(plan.seats))], now, policy
+    )
 
 
 def advance(
@@ -99,7 +93,7 @@ def advance(
         if not plan.in_turn:
             plan.step = Step(plan.step + 1)
         if plan.step is Step.NOMINATE:
-            effects += _send(record, _nominations(record, plan, owners, policy), now, policy)
+            effects += _send(plan, _nominations(record, plan, owners, policy), now, policy)
         elif plan.step is Step.UNGATE:
             ungatings = plan.in_turn or _ungatings(record, plan, owners, policy)
             plan.in_turn = []
@@ -110,20 +104,15 @@ def advance(
                     break
                 ungatings, plan.in_turn = ungatings[:1], ungatings[1:]
                 plan.turn = ungatings[0].uid if ungatings else None
-                effects += _send(record, (_nomination(own) for own in ungatings if not own.pin), now, policy)
-            elif plan.writer is None and len(ungatings) > 1:
-                first, *plan.in_turn = ungatings
-                plan.writer, ungatings = first.uid, [replace(first, seats=dict(plan.seats))]
-            effects += _send(record, ungatings, now, policy)
+                effects += _send(plan, (_nomination(own) for own in ungatings if not own.pin), now, policy)
+            for effect in ungatings:
+                record.members[effect.uid].pinning = effect.node if effect.pin else None
+            effects += _send(plan, ungatings, now, policy)
     return effects
 
 
-def is_out_of_turn(record: GangRecord, plan: Plan, nodes: NodeTable, but: Collection[Uid] = ()) -> bool:
-    """A member that waits for its turn lost its seat meanwhile, or the one before it did and is not bound.
-
-    Members that wait for the one that carries the plan also need that one, and their part of the plan must still hold.
-    but: pods with seats that don't count against it.
-    """
+def is_out_of_turn(record: GangRecord, plan: Plan) -> bool:
+    """A member that waits for its turn lost its seat meanwhile, or the one before it did and is not bound."""
 
     def keeps(own: Ungate) -> bool:
         member = record.members.get(own.uid)
@@ -131,16 +120,9 @@ def is_out_of_turn(record: GangRecord, plan: Plan, nodes: NodeTable, but: Collec
             return False
         return member.hold is not None and member.hold.node == own.node
 
-    if not plan.in_turn:
-        return False
-    first = plan.turn or plan.writer
-    before = record.members.get(first) if first is not None else None
+    before = record.members.get(plan.turn) if plan.turn is not None else None
     stuck = before is not None and before.live and not before.bound and before.hold is None
-    if plan.turn is None:
-        rest = Plan(plan.name, {own.uid: own.node for own in plan.in_turn})
-        holds = isinstance(record.spec, Spec) and is_valid(record, rest, nodes, but)
-        stuck = stuck or before is None or not before.live or not holds
-    return stuck or not all(map(keeps, plan.in_turn))
+    return bool(plan.in_turn) and (stuck or not all(map(keeps, plan.in_turn)))
 
 
 def _has_order(record: GangRecord, plan: Plan, owners: Mapping[str, OwnerTraits], policy: Policy) -> bool:
@@ -186,7 +168,7 @@ def again(record: GangRecord, policy: Policy, now: float) -> list[Effect]:
     plan = record.plan
     if plan is None:
         return []
-    return _send(record, [effect for effect, due in plan.outstanding.items() if due <= now], now, policy)
+    return _send(plan, [effect for effect, due in plan.outstanding.items() if due <= now], now, policy)
 
 
 def give_back(record: GangRecord, member: Member) -> list[Effect]:
@@ -245,14 +227,10 @@ def untidy(record: GangRecord) -> list[Member]:
     return [m for m in gated if m.hold is None and (m.pod.nominated or m.pod.plan)] if gated else gated
 
 
-def _send(record: GangRecord, effects: Iterable[Effect], now: float, policy: Policy) -> list[Effect]:
-    """A member counts as pinned once its PATCH is sent, because the outcome may stay unknown."""
+def _send(plan: Plan, effects: Iterable[Effect], now: float, policy: Policy) -> list[Effect]:
     sent = list(effects)
     for effect in sent:
-        if isinstance(effect, Ungate) and (member := record.members.get(effect.uid)) is not None:
-            member.pinning = effect.node if effect.pin else None
-        if record.plan is not None:
-            record.plan.outstanding[effect] = now + policy.outcome_limit
+        plan.outstanding[effect] = now + policy.outcome_limit
     return sent
 
 

@@ -25,7 +25,7 @@ from scheduler.ledger.gang import GangRecord, Plan, Spec, Step
 from scheduler.ledger.phase import QUORUM_BOUND, UNDER_WAY, Facts, State
 from scheduler.model.effects import Effect
 from scheduler.model.queueing import Order, Waiting
-from scheduler.model.workload import Gang, Uid
+from scheduler.model.workload import Gang
 
 NEVER = float("inf")
 
@@ -100,30 +100,25 @@ def _advance_plan(cache: Cache, record: GangRecord, now: float) -> list[Effect]:
         if plan.spoiled:
             backoff.begin(record, cache.policy, now)
         return effects
-    if plans.is_out_of_turn(record, plan, cache.nodes, _ignored(cache)):
+    if plans.is_out_of_turn(record, plan):
         return plans.drop(cache, record, now)  # the rest is planned again
     if plan.step is Step.FREE:
         effects, freed = preemption.carry_on(cache, record, plan, now)
         if not freed:
             return effects
-        effects += plans.start(cache, record, plan, now)
+        effects += plans.start(record, plan, now, cache.policy)
     else:
         effects = plans.again(record, cache.policy, now)
-    before = plan.step, len(plan.in_turn)
+    before = plan.step
     effects += plans.advance(record, cache.owners, cache.policy, now)
-    moved = plan.step >= Step.UNGATE and before != (plan.step, len(plan.in_turn))
-    if moved and all(m.pod.gated for m in record.live()):
+    if before < Step.UNGATE <= plan.step and all(m.pod.gated for m in record.live()):
         deadlines.restart(record)  # the first members are ungated now
     return effects
 
 
 def _stands(cache: Cache, record: GangRecord, plan: Plan) -> bool:
-    return isinstance(record.spec, Spec) and plans.is_valid(record, plan, cache.nodes, _ignored(cache))
-
-
-def _ignored(cache: Cache) -> set[Uid]:
-    """Pods with seats that take nothing from a plan with seats of its own."""
-    return preemption.pods_waiting_for_victims(cache) | cache.migrations.names()
+    but = preemption.pods_waiting_for_victims(cache) | cache.migrations.names()
+    return isinstance(record.spec, Spec) and plans.is_valid(record, plan, cache.nodes, but)
 
 
 def _enter(cache: Cache, record: GangRecord, facts: Facts, now: float) -> None:

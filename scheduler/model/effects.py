@@ -24,7 +24,7 @@ class _Effect:
 
 @dataclass(frozen=True, slots=True)
 class WritePlan(_Effect):
-    """Write the plan on the gang's first member, which stays gated. Empty seats remove the plan.
+    """Write the plan on the gang's first member before anything else happens. Empty seats remove the plan.
 
     `victims` are evicted only after this succeeded.
     """
@@ -38,15 +38,13 @@ class WritePlan(_Effect):
 class Ungate(_Effect):
     """One PATCH: remove Gangwright's gate, add the seat annotation, and with `pin` the seat's node affinity.
 
-    `affinity` is the pod's own required node affinity. The pin narrows each of its terms. `seats` is the whole plan, if
-    this member carries it and no other effect wrote it before.
+    `affinity` is the pod's own required node affinity. The pin narrows each of its terms.
     """
 
     plan: str
     node: str
     pin: bool
     affinity: AnyOf = ()
-    seats: Mapping[Uid, str] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ SURPLUS: Final = OURS + "surplus"
 
 # Written by Gangwright
 PLAN: Final = OURS + "plan"
-"""Annotation of a gang's first member: the seats of all members, written before any other member changes."""
+"""Annotation of a gang's first member: the seats of all members, written before any other change."""
 SEAT: Final = OURS + "seat"
 """Annotation: the pod's node, and the plan that it belongs to."""
 PAUSED: Final = OURS + "paused"

@@ -84,8 +84,6 @@ def _ungate(effect: effects.Ungate) -> Call:
         required = {"nodeSelectorTerms": written(narrowed(effect.affinity, effect.node))}
         spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
     annotations = {labels.SEAT: pod_annotations.write_seat(effect.node, effect.plan, pin=effect.pin)}
-    if effect.seats:
-        annotations[labels.PLAN] = pod_annotations.write_plan(effect.plan, effect.seats)
     return _patch(effect.key, effect.uid, STRATEGIC, {"metadata": {"annotations": annotations}, "spec": spec})
 
 

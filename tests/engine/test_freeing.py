@@ -349,8 +349,8 @@ def test_a_restart_goes_on_with_the_same_victims(gone: int) -> None:
 
 
 def test_room_that_is_not_made_after_all_is_kept_for_nobody() -> None:
-    """A call of a service that died pins a member while its successor waits for a pod to leave, which never does: when
-    that is given up, nothing is held where the other still runs, and the pod that cannot start is made again.
+    """Calls of a service that died pin both members while its successor waits for one to leave, who never does: when
+    that is given up, nothing is held where the other still runs, and the pods that cannot start are made again.
     """
     world = a_stage(2, 2)
     a_set(world, "train", 2, gpu=2)
@@ -366,7 +366,7 @@ def test_room_that_is_not_made_after_all_is_kept_for_nobody() -> None:
         pass
     world.settle(POLICY.timeout - 1)
     pinned = {pod.uid for pod in world.pods("train") if pod.pinned}
-    assert len(pinned) == 1
+    assert len(pinned) == 2
     for _ in range(5):
         world.settle(1)
         assert overdrawn(world.api, world.engine) == {}

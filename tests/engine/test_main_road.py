@@ -14,14 +14,13 @@ from tests.support.builders import a_node, some_nodes
 
 
 def test_a_gang_goes_the_main_road() -> None:
-    """Ungated and pinned one by one, the first with the plan, asked about on its one node each, bound, running."""
+    """Written, ungated and pinned one by one, asked about on its one node each, bound, running."""
     world = a_world(4, 4)
     a_set(world, "train", 3)
     world.settle(1)
     assert nodes_of(world.bound("train")) == ["n0", "n0", "n0"]
     kinds = [type(effect) for effect in world.said]
-    assert kinds == [Ungate, Ungate, Ungate]
-    assert [len(effect.seats) for effect in world.said] == [3, 0, 0]
+    assert kinds == [WritePlan, Ungate, Ungate, Ungate]
     assert {call.candidates for call in world.calls} == {("n0",)}
     assert world.record("train").state == "running"
 

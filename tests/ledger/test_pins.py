@@ -341,8 +341,8 @@ def test_a_late_patch_of_an_earlier_run_takes_the_seat_along() -> None:
     pods = a_gang_of_pods("train", 2, owner=an_owner(), gpu=1)
     desk.own(pods[0])
     desk.see(*pods)
-    (second,) = told(desk.done(*desk.place("train", **SEATS)))
-    desk.carry_out(replace(second, node="n3", plan="earlier"))
+    ungatings = told(desk.done(*desk.place("train", **SEATS)))
+    desk.carry_out(replace(ungatings[1], node="n3", plan="earlier"))
     assert desk.seat("train-1") == "n3"
     assert broken(desk.ledger) == []
     desk.bind("train-1")

@@ -69,22 +69,6 @@ SINGLE = {
         "application/strategic-merge-patch+json",
         {"metadata": {"uid": "u-1", "annotations": SEAT}, "spec": {"schedulingGates": OPEN}},
     ),
-    "ungate the member that carries the plan": (
-        ungate(pin=False, seats={Uid("b"): "n2", Uid("a"): "n1"}),
-        "PATCH",
-        POD,
-        "application/strategic-merge-patch+json",
-        {
-            "metadata": {
-                "uid": "u-1",
-                "annotations": {
-                    **SEAT,
-                    "gangwright.io/plan": '{"plan":"plan-1","seats":{"n1":["a"],"n2":["b"]}}',
-                },
-            },
-            "spec": {"schedulingGates": OPEN},
-        },
-    ),
     "ungate and pin": (
         ungate(pin=True),
         "PATCH",

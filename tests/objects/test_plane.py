@@ -58,19 +58,16 @@ def gang(pod: Pod) -> GangKey:
 async def test_ungating_removes_our_gate_alone_and_pins(
     api: Client, namespace: str, terms: list | None
 ) -> None:
-    """Doing it twice is harmless; the pod then says its seat, its pin, the plan that it carries, and the gate of others."""
+    """Doing it twice is harmless; the pod then says its seat, its pin, and the gate of others."""
     pod = await made(api, namespace, gated("p", terms))
     assert (pod.gated, pod.held_back, pod.pinned) == (True, True, None)
-    seats = {pod.uid: "n1", Uid("other"): "n2"}
-    ungate = Ungate(gang(pod), pod.uid, pod.key, "plan-1", "n1", pin=True, affinity=pod.affinity, seats=seats)
+    ungate = Ungate(gang(pod), pod.uid, pod.key, "plan-1", "n1", pin=True, affinity=pod.affinity)
     await do(api, ungate)
     await do(api, ungate)
     pod = await again(api, pod)
     assert (pod.gated, pod.held_back, pod.pinned) == (False, True, "n1")
     assert pod.seat is not None
     assert (pod.seat.node, pod.seat.plan, pod.complaints) == ("n1", "plan-1", ())
-    assert pod.plan is not None
-    assert (pod.plan.plan, pod.plan.seats) == ("plan-1", seats)
 
 
 async def test_another_pod_of_the_same_name_is_left_alone(api: Client, namespace: str) -> None:

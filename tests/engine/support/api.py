@@ -348,8 +348,6 @@ class FakeApi:
         if pod.gated:
             self.ungated.append((self.now, effect))
         seated = replace(pod, gated=False, seat=SeatNote(effect.node, effect.plan, effect.pin))
-        if effect.seats:
-            seated = replace(seated, plan=PlanNote(effect.plan, dict(effect.seats)))
         self.write(pin(seated, effect.node) if effect.pin else seated)
 
     def _evict(self, effect: Evict) -> None:

@@ -191,8 +191,6 @@ class Witness:
         plan = record.plan if record is not None else None
         if plan is None or plan.name != effect.plan:
             return
-        if isinstance(effect, Ungate) and effect.seats == plan.seats:
-            return  # it carries the plan itself
         pods = [pod for pod in self.world.api.pods.values() if pod.uid in plan.seats]
         if len(pods) < len(plan.seats) or len(pods) < 2 or not all(pod.gated for pod in pods):
             return

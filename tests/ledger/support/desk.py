@@ -120,8 +120,6 @@ class Desk:
                     said += self.change(name, nominated=effect.node or None)
                 case Ungate():
                     seated = replace(pod, gated=False, seat=SeatNote(effect.node, effect.plan, effect.pin))
-                    if effect.seats:
-                        seated = replace(seated, plan=PlanNote(effect.plan, effect.seats))
                     said += self.see(pin(seated, effect.node) if effect.pin else seated)
                 case _:
                     pass
