@@ -24,7 +24,7 @@ from scheduler.engine.planning import Answer as Made
 from scheduler.engine.planning import Fault, Question
 from scheduler.engine.preempt_verb import PreemptVerb
 from scheduler.engine.queue_order import QueueOrder
-from scheduler.ledger import Ledger, conditions, gang_spec
+from scheduler.ledger import Ledger, conditions, fault_isolation, gang_spec
 from scheduler.ledger.gang import GangRecord, Member, Spec, Step
 from scheduler.model.cluster import Mask, Snapshot
 from scheduler.model.decision import Reason, Wait
@@ -100,7 +100,8 @@ class Engine:
         """Reconcile affected gangs with so many members, as `Ledger.settle` does, and note when they end."""
         effects = self.ledger.settle(now, most)
         if self.ledger.ready:
-            self.cycle.candidates.follow()
+            with fault_isolation.Guard(self.ledger, None, now):  # the effects count whatever happens here
+                self.cycle.candidates.follow()
         return effects
 
     def snapshot(self) -> Snapshot:

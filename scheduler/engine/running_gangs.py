@@ -170,10 +170,10 @@ class RunningGangs:
         """Read what has changed since the last call."""
         registry, nodes = self._ledger.registry, self._ledger.nodes
         layout, changed = nodes.layout, registry.changed()
-        if changed is None or (layout != self._layout and self._place):
+        if changed is None or (layout != self._layout and self._stays):
             self._clear()
             changed = registry.gangs
-        self._layout = layout
+        self._layout = -1  # if a gang cannot be read, all are read again
         if self._rows is not nodes.rows:
             self._rows, self._rowed = nodes.rows, {}
         for key in changed:
@@ -183,6 +183,7 @@ class RunningGangs:
             for key, place in self._place.items():
                 self._kind[place] = self._number(observed_runs.terms(self._ledger, registry.gangs[key]))
         self._learn()
+        self._layout = layout
 
     def _read(self, key: GangKey, record: GangRecord | None) -> None:
         place = self._place.get(key)

@@ -6,7 +6,7 @@ are known for it. Never here: how an answer is checked (placement.standing_answe
 
 from collections.abc import Callable
 
-from scheduler.engine.equivalence import KnownAnswers, Shapes
+from scheduler.engine.equivalence import KEPT, KnownAnswers, Shapes
 from scheduler.engine.head import QueueHead
 from scheduler.engine.planning import Question
 from scheduler.ledger import Ledger
@@ -75,6 +75,7 @@ class Standing:
     def learn(self, question: Question, shape: int, answer: Wait) -> None:
         """The planner's answer about this shape, in the current snapshot."""
         snapshot = self._snapshot()
-        if self.kept is None or self.kept.is_full or not self.kept.follow(snapshot):
+        most = max(KEPT, 4 * len(self._ledger.pending))  # beyond that, most are of gangs that no longer wait
+        if self.kept is None or self.kept.is_full(most) or not self.kept.follow(snapshot):
             self.kept = StandingAnswers(snapshot, self._masks)
         self.kept.learn(shape, question.gang, question.snapshot, question.kept, answer)

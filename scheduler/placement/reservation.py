@@ -23,7 +23,7 @@ from scheduler.model.decision import Place
 from scheduler.model.policy import Policy
 from scheduler.model.queueing import OVERRUN_AT_LEAST, Estimate, Reservation, Stay, Waiting
 from scheduler.model.resources import Vector
-from scheduler.model.workload import Gang, GangKey, Strategy, Uid
+from scheduler.model.workload import Gang, Strategy, Uid
 from scheduler.placement import planner
 from scheduler.placement.feasibility import FeasibilityCache
 from scheduler.placement.node_candidates import counted, total
@@ -119,7 +119,8 @@ class Running:
     """Gangs that run, and when each is expected to end.
 
     middles: float64[k].  least: float64[k], see `overrun_at_least`.  latest: float64[k], when a max-runtime ends it.
-    pods: int64[k], how many each has.  places: int64[k], where each is in `stays`, whose own ends do not count.
+    pods: int64[k], how many each has.  first: the first of them.  places: where each other one is in `stays`, whose own
+    ends do not count.
     """
 
     middles: Vector
@@ -128,6 +129,7 @@ class Running:
     pods: NDArray[np.int64]
     stays: Sequence[Stay]
     places: NDArray[np.int64]
+    first: tuple[Stay, ...] = ()
 
     @classmethod
     def of(cls, stays: Sequence[Stay]) -> Self:
@@ -152,8 +154,7 @@ class Running:
             least=np.concatenate((other.least, self.least)),
             latest=np.concatenate((other.latest, self.latest)),
             pods=np.concatenate((other.pods, self.pods)),
-            stays=(*first, *self.stays),
-            places=np.concatenate((other.places, self.places + len(first))),
+            first=(*first, *self.first),
         )
 
     def ends(self, now: float, least: float | None = None) -> Vector:
@@ -163,12 +164,9 @@ class Running:
 
     def uses(self, gang: int) -> Pods:
         """The pods of one gang."""
-        stay = self.stays[self.places[gang]]
+        before = len(self.first)
+        stay = self.first[gang] if gang < before else self.stays[self.places[gang - before]]
         return stay.rows, stay.uses
-
-    def keys(self) -> list[GangKey]:
-        """By gang."""
-        return [self.stays[place].key for place in self.places.tolist()]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

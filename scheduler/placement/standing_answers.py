@@ -151,12 +151,11 @@ class StandingAnswers:
             told.stale.discard(number)
         self.labeled.pop(number, None)
 
-    @property
-    def is_full(self) -> bool:
-        """It keeps no more shapes."""
-        demands = self._demands
+    def is_full(self, most: int = SHAPES_KEPT) -> bool:
+        """It keeps no more shapes.  most: shapes that it should keep."""
+        demands, most = self._demands, min(most, SHAPES_KEPT)
         many = demands.domains > SUMS_KEPT or demands.masked > MASKS_KEPT
-        return many or len(demands) >= DEMANDS_KEPT or len(self._shapes) >= SHAPES_KEPT
+        return many or len(demands) >= DEMANDS_KEPT or len(self._shapes) >= most
 
     # ── answers ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -219,7 +218,7 @@ class StandingAnswers:
 
         kept: float64[n, r], the free capacity with the reserved part, if the snapshot excludes that part.
         """
-        if not isinstance(decision, Wait) or decision.shortfall is None or self.is_full:
+        if not isinstance(decision, Wait) or decision.shortfall is None or self.is_full():
             return
         nominated = any(own.priority >= gang.priority for own in snapshot.nominations)
         if nominated or snapshot.neighbors is not None or snapshot.devices is not None:

@@ -6,12 +6,13 @@ import pytest
 
 from scheduler.engine import Engine
 from scheduler.engine.running_gangs import RunningGangs
+from scheduler.ledger import observed_runs
 from scheduler.model import events as ev
 from scheduler.model.policy import Policy
 from scheduler.model.workload import Phase, Pod
 from tests.engine.support.cast import a_gang_of_pods
 from tests.engine.support.untrue import untrue_ends
-from tests.support.builders import a_node
+from tests.support.builders import a_node, keys_of
 
 NOW = 100.0
 NODES = [a_node(f"n{number}", gpu=8) for number in range(4)]
@@ -98,18 +99,54 @@ def test_another_resource_is_another_column(engine, read):
     assert untrue_ends(engine, NOW) == []
 
 
+def test_places_of_ended_gangs_are_forgotten_with_the_numbers_of_nodes(engine):
+    """All gangs end, and the nodes are numbered from 0 again. New gangs behind pods that leave have their own nodes."""
+    engine.observe(
+        [
+            ev.PodGone(m.pod.uid, m.pod.key)
+            for g in engine.ledger.registry.gangs.values()
+            for m in g.members.values()
+        ],
+        NOW,
+    )
+    assert ends(engine) == {}
+    engine.observe([ev.NodeGone(name) for name in engine.snapshot().names[1:]], NOW)
+    engine.observe([ev.NodeSeen(a_node("n0", gpu=8, more={"example.com/thing": 1}))], NOW)
+    engine.observe([*map(ev.PodSeen, gang(0))], NOW)
+    leaving = engine.cycle.candidates.stays(NOW)
+
+    found = engine.cycle.candidates.running(engine.snapshot(), NOW).behind(leaving)
+
+    assert [found.uses(at)[0].tolist() for at in range(2)] == [[0, 0], [0, 0]]
+
+
+def test_an_error_while_ends_are_read_loses_no_effect(engine, faults, monkeypatch):
+    """The effects of other gangs are carried out, the error is told, and all is read the next time."""
+    effects = ["an effect"]
+    engine.ledger.registry.note_change(gang(0)[0].membership.gang)
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(engine.ledger, "settle", lambda *_: effects)
+        meanwhile.setattr(observed_runs, "terms", lambda *_: 1 / 0)
+        assert engine.review(NOW, 256) is effects
+    assert [type(fault.error) for fault in faults] == [ZeroDivisionError]
+    faults.clear()
+
+    assert len(ends(engine)) == 6
+    assert untrue_ends(engine, NOW) == []
+
+
 def test_running_gangs_of_a_pass_keep_their_rows(engine):
     """A planner on another thread reads what it was given, whatever happens to the nodes meanwhile."""
     given = engine.cycle.candidates.running(engine.snapshot(), NOW)
-    rows = {key.name: given.uses(at)[0].tolist() for at, key in enumerate(given.keys()) if key.name != "g3"}
+    rows = {key.name: given.uses(at)[0].tolist() for at, key in enumerate(keys_of(given)) if key.name != "g3"}
     engine.observe([ev.NodeSeen(a_node("a-first", gpu=8)), *map(ev.PodSeen, gang(9))], NOW)
     later = engine.cycle.candidates.running(engine.snapshot(), NOW)
 
-    assert {key.name: given.uses(at)[0].tolist() for at, key in enumerate(given.keys())} == {
+    assert {key.name: given.uses(at)[0].tolist() for at, key in enumerate(keys_of(given))} == {
         **rows,
         "g3": [3, 3],
     }
-    assert {key.name: later.uses(at)[0].tolist() for at, key in enumerate(later.keys())} == {
+    assert {key.name: later.uses(at)[0].tolist() for at, key in enumerate(keys_of(later))} == {
         **{name: [row + 1 for row in own] for name, own in rows.items()},
         "g3": [4, 4],
         "g9": [2, 2],

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from scheduler.engine import Engine, equivalence, scheduling_queue
+from scheduler.engine import Engine, equivalence, scheduling_queue, standing
 from scheduler.engine.equivalence import Refused, Size, covers, size_of
 from scheduler.engine.preemption_candidates import BLOCKED
 from scheduler.engine.scheduling_queue import FIRST, ROUND
@@ -366,6 +366,18 @@ def test_none_is_asked_about_again_because_of_one_node(asked, event) -> None:
 
     assert len(asked) <= 12
     assert untrue_answers(engine) == []
+
+
+def test_answers_to_gangs_that_no_longer_wait_are_dropped(monkeypatch) -> None:
+    """One gang waits at a time, each of another shape: only so many answers are kept."""
+    monkeypatch.setattr(standing, "KEPT", 8)
+    engine = a_queue(alone, 0)
+    for number in range(40):
+        pod = alone(number)
+        engine.observe([ev.PodSeen(pod)], NOW + number)
+        list(planned_out(engine, NOW + number))
+        assert len(engine.cycle._standing.kept._shapes) <= 9
+        engine.observe([ev.PodGone(pod.uid, pod.key)], NOW + number)
 
 
 # ── turns ───────────────────────────────────────────────────────────────────────────────────────────────

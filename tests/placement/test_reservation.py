@@ -29,7 +29,7 @@ from scheduler.placement.reservation import (
     quorum_alone,
     uses_of,
 )
-from tests.support.builders import GPU, a_cluster, a_demand, a_gang, a_role, some_amounts
+from tests.support.builders import GPU, a_cluster, a_demand, a_gang, a_role, keys_of, some_amounts
 
 NOW = 1000.0
 POLICY = Policy()
@@ -257,9 +257,9 @@ def test_gangs_that_end_before_others_come_first():
     joined, whole = Running.of(stays[2:]).behind(stays[:2]), Running.of(stays)
 
     assert joined.ends(NOW).tolist() == whole.ends(NOW).tolist()
-    assert joined.keys() == whole.keys() == [stay.key for stay in stays]
+    assert keys_of(joined) == keys_of(whole) == [stay.key for stay in stays]
     assert all(joined.uses(n)[0].tolist() == whole.uses(n)[0].tolist() for n in range(4))
-    assert Running.of(stays).behind(()).keys() == whole.keys()
+    assert keys_of(Running.of(stays).behind(())) == keys_of(whole)
 
 
 # ── against brute force ─────────────────────────────────────────────────────────────────────────────────────

@@ -161,10 +161,10 @@ def _held(seed: int) -> int:
         known = standing.free(snapshot)
         held += len(known)
         for number, gang in enumerate(gangs):
-            answer = told(snapshot, gang, masks)
+            answer = told(snapshot, gang, FeasibilityCache())
             assert known.get(number, answer) == answer
             if number not in known:
-                standing.learn(number, gang, snapshot, None, answer)
+                standing.learn(number, gang, snapshot, None, told(snapshot, gang, masks))
         fresh = MemberCounts(standing._demands, snapshot.free)
         fresh.extend()
         kept = standing._free
@@ -249,7 +249,7 @@ def test_what_is_kept_is_bounded(monkeypatch):
         gang = a_gang(1, gpu=1, cpu=number)
         standing.learn(number, gang, empty, None, told(empty, gang, masks))
 
-    assert standing.is_full
+    assert standing.is_full()
     assert len(standing.free(empty)) == 3
 
 
@@ -264,5 +264,5 @@ def test_demands_without_an_answer_are_bounded_too(monkeypatch) -> None:
         fits_alone = a_gang(1, demand=a_demand(cpu=1 + number))
         standing.learn(number, fits_alone, snapshot, None, wait)
 
-    assert standing.is_full
+    assert standing.is_full()
     assert standing.free(snapshot) == {}

@@ -24,6 +24,7 @@ from scheduler.model.cluster import (
 from scheduler.model.demand import AnyOf, Demand, HostPort, Taint, TaintEffect, Toleration
 from scheduler.model.resources import CPU, MEMORY, PODS, Amounts, ResourceAxis, amounts
 from scheduler.model.workload import Gang, GangKey, Role, Strategy, Uid
+from scheduler.placement.reservation import Running
 
 GPU = "nvidia.com/gpu"
 GIB = 2**30
@@ -220,3 +221,10 @@ def with_free(snapshot: Snapshot, resource: str, free: Mapping[str, float]) -> S
 def a_mask(snapshot: Snapshot, *names: str) -> Mask:
     """bool[n]: True at these nodes."""
     return np.isin(np.array(snapshot.names), names)
+
+
+def keys_of(running: Running) -> list[GangKey]:
+    """The gangs that run, in their order."""
+    return [
+        stay.key for stay in (*running.first, *(running.stays[place] for place in running.places.tolist()))
+    ]
