@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from bench.controller import GPU
-from scheduler.model.cluster import DEFAULT_LEVELS, DEVICE, Devices, Node, Snapshot, label_columns, survey
+from scheduler.model.cluster import DEFAULT_LEVELS, DEVICE, Devices, LabelColumns, Node, Snapshot, survey
 from scheduler.model.decision import Place
 from scheduler.model.demand import Demand
 from scheduler.model.policy import Policy
@@ -38,7 +38,7 @@ def empty(own: Sequence[Node]) -> Snapshot:
         capacity=capacity,
         topology=survey(DEFAULT_LEVELS, [node.labels for node in own]),
         schedulable=np.ones(len(own), dtype=bool),
-        labels=label_columns(own),
+        labels=LabelColumns(own),
         devices=Devices(column, devices),
     )
 

@@ -21,7 +21,7 @@ from bench.pollux.workload import GPUS, NODES
 from bench.simulator import some_nodes
 from scheduler.elastic.sizing import History, JobView, Measured, Parameters, decode, free_on, size
 from scheduler.elastic.sizing.job_view import SLOT
-from scheduler.model.cluster import DEFAULT_LEVELS, Snapshot, label_columns, survey
+from scheduler.model.cluster import DEFAULT_LEVELS, LabelColumns, Snapshot, survey
 from scheduler.model.decision import Place
 from scheduler.model.demand import Demand
 from scheduler.model.policy import Policy
@@ -58,7 +58,7 @@ class Places:
             capacity=capacity,
             topology=survey(DEFAULT_LEVELS, [node.labels for node in nodes]),
             schedulable=np.ones(NODES, dtype=bool),
-            labels=label_columns(nodes),
+            labels=LabelColumns(nodes),
         )
         self._masks = FeasibilityCache(limit=4096)
         self._policy = Policy()
