@@ -38,9 +38,7 @@ SUMS_KEPT: Final = 1 << 21
 """Sums by domain that are kept for each matrix: 16 MiB. A required level `host` has as many domains as nodes."""
 
 MASKS_KEPT: Final = 1 << 27
-"""Nodes in all masks of nodes that are open to a demand: 128 MiB. Demands with equal selectors and tolerations share one,
-so most clusters need a few.
-"""
+"""Nodes in all masks of nodes that are open to a demand: 128 MiB. Demands with equal selectors and tolerations share one."""
 
 NODES_FOLLOWED: Final = 256
 """Changed nodes up to which answers are adapted."""
@@ -132,10 +130,8 @@ class StandingAnswers:
         for own in counts:
             own.enter(before.topology, changes)
         # 3. A gang that might not fit even in an empty cluster gets another answer.
-        masks = self._masks
-        for number in [
-            n for n, own in self._shapes.items() if not masks.has_seats_if_empty(snapshot, own.if_empty)
-        ]:
+        fits = self._masks.has_seats_if_empty
+        for number in [n for n, own in self._shapes.items() if not fits(snapshot, own.if_empty)]:
             self._forget(number)
         stale = self._users_of(demands) | {n for n, own in self._shapes.items() if own.level is not None}
         self._told.stale |= stale
@@ -260,8 +256,7 @@ class StandingAnswers:
             numbers(None if spreads else level),
             tuple(describe(role.demand) for role in roles),
             tuple(
-                max((want / scale[index[name]] for name, want in role.demand.requests), default=0.0)
-                for role in roles
+                max((want / scale[index[n]] for n, want in own.demand.requests), default=0.0) for own in roles
             ),
             self._eligible(gang, snapshot, level) if spreads and level is not None else None,
             shape_if_empty(gang),
