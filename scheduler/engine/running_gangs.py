@@ -1,7 +1,7 @@
 """When running gangs end: one number per gang in a few columns, of which only the changed ones are computed again.
 
-Lives here: the seated gangs that end by themselves, the numbers of their nodes, and their expected ends. Gangs that were reconciled
-are read again. When a namespace's runtimes have taught something, each of its kinds of gangs is estimated once again.
+Lives here: the seated gangs that end by themselves, the numbers of their nodes, and their expected ends. Gangs that were
+reconciled are read again. When a namespace's runtimes have taught something, each of its kinds of gangs is estimated once again.
 Never here: what an estimate is (ledger.observed_runs), or what a reservation makes of it (placement.reservation).
 """
 

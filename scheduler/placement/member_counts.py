@@ -21,21 +21,18 @@ from scheduler.model.resources import Vector
 from scheduler.placement.distribution import MOST, Codes, Counts
 from scheduler.placement.feasibility import FeasibilityCache
 from scheduler.placement.node_candidates import counted, total
-from scheduler.placement.node_changes import NodeChanges
+from scheduler.placement.node_changes import NodeChanges, Rows
 from scheduler.placement.seating import blocked
 
 AT_ONCE: Final = 1 << 18
 """Numbers of one intermediate array: 2 MiB."""
-
-Rows = NDArray[np.int64]
-
 
 CLOSED: Final = (*KINDS, "level")
 """The obstacles besides resources."""
 
 
 def _open(found: Mapping[str, Mask], nodes: int) -> tuple[Mask, dict[str, int]]:
-    """bool[n]: the nodes that none of these obstacles excludes, and how many each excludes."""
+    """bool[n]: the nodes that none of these obstacles excludes, and by obstacle how many nodes count for it."""
     open_ = ~reduce(np.logical_or, found.values(), np.zeros(nodes, dtype=bool))
     counts = blocked(found, np.ones(nodes, dtype=bool))
     return open_, {kind: counts.get(kind, 0) for kind in CLOSED}
@@ -165,7 +162,7 @@ class CountedDemands:
         level = self.level(number)
         if level is None:
             return None
-        return total(self.codes(level), units, len(self.snapshot.topology.domains[level]))
+        return total(self.codes(level), units, self._groups(level))
 
     def on_rows(self, number: int, rows: Rows, free: Matrix) -> Counts:
         """Counts[k]: how many members of one demand these rows hold.  free: float64[k, r]."""

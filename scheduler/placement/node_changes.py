@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from scheduler.model.cluster import Node, Snapshot
 
+Rows = NDArray[np.int64]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeChanges:
@@ -22,9 +24,9 @@ class NodeChanges:
     """
 
     labels: Mapping[str, frozenset[str] | None]
-    gone: NDArray[np.int64]
-    come: NDArray[np.int64]
-    rows: NDArray[np.int64]
+    gone: Rows
+    come: Rows
+    rows: Rows
 
     @classmethod
     def between(cls, before: Snapshot, after: Snapshot) -> Self | None:
@@ -50,7 +52,7 @@ class NodeChanges:
         return cls(labels, gone, come, rows)
 
 
-def _rows(index: Mapping[str, int], names: Iterable[str]) -> NDArray[np.int64]:
+def _rows(index: Mapping[str, int], names: Iterable[str]) -> Rows:
     return np.array(sorted(index[name] for name in names), dtype=np.int64)
 
 

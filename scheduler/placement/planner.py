@@ -34,10 +34,9 @@ from scheduler.placement.node_candidates import (
     task_of,
     total,
 )
+from scheduler.placement.node_changes import Rows
 from scheduler.placement.scoring import quality
 from scheduler.placement.seating import blocked, describe, seat, seat_surplus, shortfall, unknown
-
-Rows = NDArray[np.int64]
 
 _LEVEL_FIELD: Final = "gangwright.io/level"
 

@@ -22,8 +22,9 @@ from scheduler.model.decision import Decision, Reason, Shortfall, Wait
 from scheduler.model.workload import Gang, GangKey, Role, Strategy
 from scheduler.placement.distribution import Counts, ascending, share
 from scheduler.placement.feasibility import FeasibilityCache
-from scheduler.placement.member_counts import CountedDemands, MemberCounts, Rows
+from scheduler.placement.member_counts import CountedDemands, MemberCounts
 from scheduler.placement.node_candidates import Batch, NodeCandidates, SeatingProblem
+from scheduler.placement.node_changes import Rows
 from scheduler.placement.packing import one_domain, tried
 from scheduler.placement.planner import as_is, batches_of_quorum, shape_if_empty
 from scheduler.placement.seating import describe
