@@ -196,6 +196,8 @@ class Connection(asyncio.Protocol):
         self._head: asyncio.TimerHandle | None = None
         self._content: Any = None
         """The body of the request that is being answered."""
+        self._unanswered = False
+        """It has sent bytes since its handshake or its last answer. `head_limit` bounds this."""
         self.heard = 0
         """Bytes that it has sent as a stranger."""
         self.answered = 0
@@ -215,6 +217,7 @@ class Connection(asyncio.Protocol):
 
     def _speaks(self, accepted: socket.socket) -> None:
         self._loop.remove_reader(accepted)
+        self._unanswered = True
         self._listener.speaks(self)
 
     def stand(self) -> None:
@@ -243,6 +246,7 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
         self._accepted = None
+        self._unanswered = False
         self._listener.handshakes.pop(self, None)
         if self not in self._listener.open:
             self._abort()
@@ -263,6 +267,7 @@ class Connection(asyncio.Protocol):
         if self._inner is None:
             self._inner = listener.make()
             self._inner.connection_made(self._transport)
+        self._unanswered = True
         if not self.busy and self._head is None:
             self._head = self._loop.call_later(listener.head_limit, self.close, "slow")
         self._inner.data_received(data)
@@ -292,6 +297,7 @@ class Connection(asyncio.Protocol):
     def finish(self, *, well: bool) -> None:
         """The request was answered. well: it was not rejected."""
         self._content = None
+        self._unanswered = False
         self.answered += well
         self.last = self._loop.time()
         if not self._listener.credentials:
@@ -303,8 +309,12 @@ class Connection(asyncio.Protocol):
         self._listener.known(self)
 
     def expire(self) -> None:
-        """The connection has been a stranger for too long. A request that is being answered has its own limits."""
-        if self.busy:
+        """The connection has been a stranger for too long. A request that is being answered has its own limits.
+
+        So has one that has only arrived. After a pause of this process it arrives in the same turn of the loop as
+        this time-out, and a browser whose request is cut shows half a page.
+        """
+        if self.busy or self._unanswered:
             self._unknown = self._loop.call_later(RETRY, self.expire)
         else:
             self.close("silent")

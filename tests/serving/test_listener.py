@@ -4,6 +4,7 @@ import asyncio
 import errno
 import socket
 import ssl
+import time
 from collections import Counter
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
@@ -191,6 +192,21 @@ async def test_a_stranger_that_is_being_answered_is_waited_for(listeners):
         listeners[0].go.set()
         assert (await raw.answer()).status == 200
     assert metrics.connections_closed_total == {}
+
+
+async def test_a_request_that_arrived_in_a_pause_is_answered(listeners, monkeypatch):
+    """It is read in the same turn of the loop as the time-out of its connection, new or not."""
+    monkeypatch.setattr(server, "STRANGER_LIMIT", 0.2)
+    async with running() as (port, metrics), raws(2, port) as (answered, new):
+        assert (await answered.ask(asking("/"))).status == 200
+        await until(lambda: len(listeners[0].open) == 2)
+        for raw in (answered, new):
+            await raw.send(asking("/"))
+        time.sleep(0.4)
+        assert (await answered.answer()).status == 200
+        assert (await new.answer()).status == 200
+        assert await answered.ended()
+    assert metrics.connections_closed_total["silent"] > 0
 
 
 async def test_what_is_sent_before_the_answer_ends_the_connection(listeners):
