@@ -49,7 +49,7 @@ NODES: Final = 15_000
 GANG: Final = 10
 """Members of a gang, and pods of a node."""
 
-SHAPES: Final = 20
+SHAPES: Final = 300
 """Waiting gangs, each of its own shape: so few that counting them is no matter."""
 
 QUIET: Final = 0.3
