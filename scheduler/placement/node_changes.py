@@ -1,7 +1,7 @@
 """Which nodes differ between two snapshots, and which rows belong together."""
 
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -33,9 +33,7 @@ class NodeChanges:
         """Nodes are compared by identity: an unchanged node is the same object. None: a snapshot lists none."""
         if not before.nodes or not after.nodes:
             return None
-        same_names = before.index is after.index
-        lost = _rows(before.index, () if same_names else before.index.keys() - after.index.keys())
-        new = _rows(after.index, () if same_names else after.index.keys() - before.index.keys())
+        lost, new = _others(before, after), _others(after, before)
         # Both are in the order of the names, so the other nodes are in the same order.
         earlier = np.delete(np.arange(len(before.names)), lost)
         later = np.delete(np.arange(len(after.names)), new)
@@ -52,8 +50,11 @@ class NodeChanges:
         return cls(labels, gone, come, rows)
 
 
-def _rows(index: Mapping[str, int], names: Iterable[str]) -> Rows:
-    return np.array(sorted(index[name] for name in names), dtype=np.int64)
+def _others(own: Snapshot, other: Snapshot) -> Rows:
+    """The rows of the nodes that the other snapshot does not have."""
+    same = own.index is other.index
+    found = () if same else (row for row, name in enumerate(own.names) if name not in other.index)
+    return np.fromiter(found, dtype=np.int64)
 
 
 def _labels(before: Node, node: Node) -> frozenset[str] | None:
