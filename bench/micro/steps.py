@@ -14,6 +14,7 @@ pages and planning, which are on threads of their own, do not count. Each kind o
     first_pass          the first pass after it
     node_added, node_changed, node_deleted, pod_ended  the event, what follows from it, and the pass
     settings_changed    every gang is reviewed by other settings
+    current_again       every gang gets its full time, after an outage of the API server
     forecast            what the loop does for a forecast
     garbage             a garbage collection during any of them
 """
@@ -35,7 +36,7 @@ from bench.micro import canned, world
 from bench.micro.children import child
 from scheduler.engine import Engine
 from scheduler.kube.watch import Reflector
-from scheduler.model.events import PolicyChanged
+from scheduler.model.events import LostSight, PolicyChanged, SawAgain
 from scheduler.model.verbs import FilterCall
 from scheduler.model.workload import PodKey, Uid
 from scheduler.objects import labels as key
@@ -235,6 +236,9 @@ async def _change(steps: Steps, server: Server, service: Service, nodes: int) ->
             await _idle(service)
     steps.kind = "settings_changed"
     service.observe([PolicyChanged(replace(world.POLICY, default_runtime=1.0))])
+    await _idle(service)
+    steps.kind = "current_again"
+    service.observe([LostSight(), SawAgain()])
     await _idle(service)
     steps.kind = "forecast"
     service.engine.outlook(service.clock())
