@@ -26,7 +26,7 @@ from scheduler.engine.preempt_verb import PreemptVerb
 from scheduler.engine.queue_order import QueueOrder
 from scheduler.ledger import Ledger, conditions, fault_isolation, gang_spec
 from scheduler.ledger.gang import GangRecord, Member, Spec, Step
-from scheduler.model.cluster import Mask, Snapshot
+from scheduler.model.cluster import PRODUCTS, Mask, Snapshot
 from scheduler.model.decision import Reason, Wait
 from scheduler.model.demand import Demand
 from scheduler.model.departures import Defrag, Drain
@@ -125,7 +125,11 @@ class Engine:
         one, and nothing if nothing has changed. It may be left out: `ask` does the rest.
         """
         if self._version != self.ledger.nodes.version:
-            self._version = self.snapshot().nodes_version
+            snapshot = self.snapshot()
+            self._version = snapshot.nodes_version
+            for label in PRODUCTS:
+                yield
+                snapshot.labels.get(label)  # reads it from every node, if nothing did before
             yield
         yield from self.cycle.standing.prepare()
 

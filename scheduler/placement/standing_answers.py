@@ -33,15 +33,6 @@ from scheduler.placement.seating import describe
 SHAPES_KEPT: Final = 16_384
 """Shapes whose answers are kept. Beyond that, all are forgotten and learned again."""
 
-DEMANDS_KEPT: Final = 4 * SHAPES_KEPT
-"""Demands that are counted, also those of gangs without a kept answer."""
-
-SUMS_KEPT: Final = 1 << 21
-"""Sums by domain that are kept for each matrix: 16 MiB. A required level `host` has as many domains as nodes."""
-
-MASKS_KEPT: Final = 1 << 27
-"""Nodes in all masks of nodes that are open to a demand: 128 MiB. Demands with equal selectors and tolerations share one."""
-
 NODES_FOLLOWED: Final = 256
 """Changed nodes up to which answers are adapted."""
 
@@ -100,8 +91,8 @@ class StandingAnswers:
         self._shapes: Final[dict[int, Shape]] = {}
         self._users: Final[dict[int, set[int]]] = {}
         """By demand, the shapes with it."""
-        self._free: Final = MemberCounts(self._demands, snapshot.free)
-        self._left: MemberCounts | None = None
+        self._counts: Final = [MemberCounts(self._demands, snapshot.free)]
+        """In what is free and, as soon as there is a reservation, in what it leaves of it."""
         self._told, self._told_behind = Told(), Told()
         self.labeled: Final[dict[int, Gang]] = {}
         """Shapes with labels that selectors read. Their answers hold if no placed pod keeps them away."""
@@ -121,11 +112,10 @@ class StandingAnswers:
         if changes is None or not comparable or len(changes.labels) > NODES_FOLLOWED:
             return False
         # 2. The counts move to the new rows and domains.
-        counts = [self._free] if self._left is None else [self._free, self._left]
-        demands = [demand for own in counts for demand in own.leave(changes)]
+        demands = [demand for own in self._counts for demand in own.leave(changes)]
         self.snapshot = snapshot
         demands += self._demands.follow(snapshot, changes)
-        for own in counts:
+        for own in self._counts:
             own.enter(before.topology, changes)
         # 3. A gang that might not fit even in an empty cluster gets another answer.
         fits = self._masks.has_seats_if_empty
@@ -147,16 +137,18 @@ class StandingAnswers:
 
     def is_full(self, most: int = SHAPES_KEPT) -> bool:
         """It keeps no more shapes.  most: shapes that it should keep."""
-        demands, most = self._demands, min(most, SHAPES_KEPT)
-        many = demands.domains > SUMS_KEPT or demands.masked > MASKS_KEPT
-        return many or len(demands) >= DEMANDS_KEPT or len(self) >= most
+        return self._demands.is_full or len(self) >= min(most, SHAPES_KEPT)
+
+    def extend(self, most: int) -> bool:
+        """Count so many new demands beforehand. Returns whether there are more."""
+        return any(own.extend(most) for own in self._counts)
 
     # ── answers ─────────────────────────────────────────────────────────────────────────────────────────
 
     def free(self, snapshot: Snapshot, most: int | None = None) -> dict[int, Wait]:
         """The answers in this snapshot.  most: renew only so many of the `stale` ones."""
         self._count(snapshot.free)
-        return self._known(snapshot, self._told, most, self._free)
+        return self._known(snapshot, self._told, most, self._counts[0])
 
     def behind(
         self, snapshot: Snapshot, left: Matrix, held_for: GangKey, most: int | None = None
@@ -169,7 +161,7 @@ class StandingAnswers:
         seats = self._count_left(left)
         if held_for != self._told_behind.held_for:
             self._told_behind = Told(self._told_behind.answers, set(self._shapes), held_for)
-        return self._known(snapshot, self._told_behind, most, seats, self._free)
+        return self._known(snapshot, self._told_behind, most, seats, self._counts[0])
 
     def stale(self, *, behind: bool) -> int:
         """How many answers are of earlier capacity.  behind: those to gangs behind a reservation."""
@@ -192,17 +184,17 @@ class StandingAnswers:
 
     def _count(self, free: Matrix) -> None:
         """Count in this matrix instead, and note the shapes with other counts."""
-        changed = self._users_of(self._free.follow(free))
-        self._free.extend()
+        changed = self._users_of(self._counts[0].follow(free))
+        self._counts[0].extend()
         self._told.stale |= changed
         self._told_behind.stale |= changed
 
     def _count_left(self, left: Matrix) -> MemberCounts:
-        if self._left is None:
-            self._left = self._free.copy()
-        self._told_behind.stale |= self._users_of(self._left.follow(left))
-        self._left.extend()
-        return self._left
+        if len(self._counts) == 1:
+            self._counts.append(self._counts[0].copy())
+        self._told_behind.stale |= self._users_of(self._counts[1].follow(left))
+        self._counts[1].extend()
+        return self._counts[1]
 
     def _users_of(self, demands: Iterable[int]) -> set[int]:
         return {number for demand in demands for number in self._users.get(demand, ())}
@@ -225,7 +217,7 @@ class StandingAnswers:
         if shape is None:
             return
         self._count(snapshot.free if kept is None else kept)
-        counts = (self._free,) if kept is None else (self._count_left(snapshot.free), self._free)
+        counts = self._counts[:1] if kept is None else [self._count_left(snapshot.free), self._counts[0]]
         if self._answer(shape, decision.held_for, *counts) != decision:
             return
         self._shapes[number] = shape
