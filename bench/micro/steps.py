@@ -15,6 +15,7 @@ pages and planning, which are on threads of their own, do not count. Each kind o
     node_added, node_changed, node_deleted, pod_ended  the event, what follows from it, and the pass
     settings_changed    every gang is reviewed by other settings
     current_again       every gang gets its full time, after an outage of the API server
+    preemption          a gang comes for which all running pods are candidates
     forecast            what the loop does for a forecast
     garbage             a garbage collection during any of them
 """
@@ -240,6 +241,11 @@ async def _change(steps: Steps, server: Server, service: Service, nodes: int) ->
     steps.kind = "current_again"
     service.observe([LostSight(), SawAgain()])
     await _idle(service)
+    steps.kind = "preemption"
+    for member in range(2):
+        server.tell(PODS_PATH, "ADDED", _urgent(nodes, member))
+    while not service.engine.ledger.freeing:
+        await asyncio.sleep(QUIET)
     steps.kind = "forecast"
     service.engine.outlook(service.clock())
     await asyncio.sleep(0)
@@ -296,6 +302,16 @@ def _pod(nodes: int, number: int) -> dict[str, Any]:
     if waiting == 2 * SHAPES:
         del found["metadata"]["labels"][key.GANG], found["spec"]["schedulingGates"]
         found["metadata"] |= {"name": "side", "uid": SIDE, "annotations": {}}
+    return found
+
+
+def _urgent(nodes: int, member: int) -> dict[str, Any]:
+    """A pod of a gang of two with the highest priority."""
+    found = _pod(nodes, nodes * GANG + member)
+    found["metadata"] |= {"name": f"urgent-{member}", "uid": f"urgent-{member}"}
+    found["metadata"]["resourceVersion"] = f"{3_000_000 + member}"
+    found["metadata"]["labels"][key.GANG] = "urgent"
+    found["spec"]["priority"] = 1000
     return found
 
 

@@ -58,8 +58,8 @@ class PlanningCycle:
         self._snapshot: Snapshot | None = None
         self.standing = Standing(ledger, self._shapes, self.head, self.snapshot, masks)
         self._due = float("inf")
-        self._only_time = False
-        self._needy: GangRecord | None = None
+        self.only_time = False
+        self.needy: GangRecord | None = None
         """It just got the answer to wait. The next question is how to free capacity for it."""
 
     @property
@@ -81,9 +81,9 @@ class PlanningCycle:
             with fault_isolation.Guard(self._ledger, record.key, now):
                 if record.wanted is None:
                     return None
-                if record is not self._needy:
+                if record is not self.needy:
                     return self.about(record, record.wanted, now)
-                first, only_time = self.head.is_first(record), self._only_time
+                first, only_time = self.head.is_first(record), self.only_time
                 return self.about_room(record, record.wanted, now, front=first, only_time=only_time)
         return None
 
@@ -94,13 +94,13 @@ class PlanningCycle:
         pending.reorder(now)
         if not pending:
             self._pass, self._due = Pass(), float("inf")
-            self._needy, self._only_time = None, False
+            self.needy, self.only_time = None, False
             return self.head.first()  # None, which also drops the reservation
         # 2. The gang that just got the answer to wait: how could capacity be freed for it?
-        needy = self._needy
+        needy = self.needy
         if needy is not None and waits(needy) and pending.has(needy):
             return needy
-        self._needy, self._only_time = None, False
+        self.needy, self.only_time = None, False
         # 3. The first gang that waits, at any position of the pass.
         first = self.head.first()
         candidacy = self._candidacy(first, now)
@@ -224,7 +224,7 @@ class PlanningCycle:
         units: tuple[Unit, ...] = ()
         terms = FREELY
         if may_take is not None:
-            units, terms = self.preemption.terms(self.candidates.units(may_take, now), gang)
+            units, terms = self.preemption.terms(self.candidates.units(may_take, now, gang), gang)
         if units and asked.kept is not None and self.head.reserved is not None:
             units = self.candidates.staying(units, self.head.reserved.start, now)
         in_time = front and self.policy.backfill is Backfill.RESERVE and (whole or not units)
@@ -260,9 +260,9 @@ class PlanningCycle:
     def settle(self, question: Question, answer: Answer | Fault, now: float) -> list[Effect]:
         """Apply the planner's answer. It may come from another thread and be stale.
 
-        `_needy` is reset only here, because the caller may find the question too large to answer and drop it.
+        `needy` is reset only here, because the caller may find the question too large to answer and drop it.
         """
-        self.away, self._needy, self._only_time = None, None, False
+        self.away, self.needy, self.only_time = None, None, False
         try:
             if not isinstance(answer, Fault):
                 return self._taken(question, answer, now)
@@ -309,7 +309,7 @@ class PlanningCycle:
         elif fresh or record.verdict.room == ledger.nodes.room_version:
             self.head.told_to_wait(record)
             if self.head.is_due(record, now) or self._may_still_take(record, now):
-                self._needy = record
+                self.needy = record
             # When time alone may help: the gang may preempt then, or its reservation is due again.
             turn, due_again = self.preemption.next_turn(record, now), self.head.due_again(record, now)
             self._ask_by(record, min(turn, due_again))
@@ -396,5 +396,5 @@ class PlanningCycle:
             kind = self._kind(record, now)
             if kind is not None and record.verdict.shape == question.shape and self._may_take(record, now):
                 self._hopeless().add(kind)
-            self._needy, self._only_time = (record, True) if self.head.is_due(record, now) else (None, False)
+            self.needy, self.only_time = (record, True) if self.head.is_due(record, now) else (None, False)
         return []

@@ -13,12 +13,11 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.engine import defragmentation
+from scheduler.engine import defragmentation, explanation
 from scheduler.engine.cycle import PlanningCycle
 from scheduler.engine.defragmentation import MoveSearch
 from scheduler.engine.drain import NodeDrain
 from scheduler.engine.dry_run import Sketch, Trial, sketch, trial
-from scheduler.engine.explanation import LONGEST, Explanation, ForecastRequest, Forecasts, inquire, outlook
 from scheduler.engine.head import waits
 from scheduler.engine.planning import Answer as Made
 from scheduler.engine.planning import Fault, Question
@@ -66,7 +65,7 @@ class Engine:
         self._masks = FeasibilityCache()
         self._scores: OrderedDict[Uid, Mapping[str, int]] = OrderedDict()
         self.cycle = PlanningCycle(self.ledger, self._masks)
-        self.forecasts = Forecasts()
+        self.forecasts = explanation.Forecasts()
         self._version = -1
         """The version of the nodes in the last snapshot that was prepared."""
 
@@ -120,10 +119,11 @@ class Engine:
 
     # ── plans ───────────────────────────────────────────────────────────────────────────────────────────
 
-    def prepare(self) -> Iterator[None]:
-        """What `ask` needs after a change of nodes or free capacity, in portions of some milliseconds. It yields after each
-        one, and nothing if nothing has changed. It may be left out: `ask` does the rest.
+    def prepare(self, now: float) -> Iterator[None]:
+        """What the next question needs, in portions of some milliseconds. It yields after each one. It may be left out, or
+        something may happen meanwhile: `ask` does the rest.
         """
+        # 1. After a change of nodes, the columns.
         if self._version != self.ledger.nodes.version:
             snapshot = self.snapshot()
             self._version = snapshot.nodes_version
@@ -131,7 +131,14 @@ class Engine:
                 yield
                 snapshot.labels.get(label)  # reads it from every node, if nothing did before
             yield
+        # 2. After a change of free capacity, the answers that are known.
         yield from self.cycle.standing.prepare()
+        # 3. For a gang that may preempt, the running pods.
+        record = self.cycle.needy
+        if record is not None and record.wanted is not None and not self.cycle.only_time:
+            may_take = self.cycle.preemption.may_take(record, record.wanted, now)
+            if may_take is not None:
+                yield from self.cycle.candidates.gather(may_take, now, record.wanted)
 
     def ask(self, now: float) -> Question | None:
         """The next question with a useful answer. None: the pass is over. The next call then begins the next pass, with
@@ -166,9 +173,9 @@ class Engine:
             effects += self.settle(question, self.answer(question), now)
         return effects
 
-    def outlook(self, now: float, longest: int = LONGEST) -> ForecastRequest:
+    def outlook(self, now: float, longest: int = explanation.LONGEST) -> explanation.ForecastRequest:
         """The input for a forecast of the first gangs of the queue. Any thread may run `explanation.foresee` on it."""
-        return outlook(self.ledger, self.cycle.candidates, self.snapshot(), now, longest)
+        return explanation.outlook(self.ledger, self.cycle.candidates, self.snapshot(), now, longest)
 
     def still_to_start(self) -> set[GangKey]:
         """Gangs whose first start is not complete, or not counted yet. A gang that starts while a forecast is computed
@@ -186,9 +193,13 @@ class Engine:
         """The questions to ask if these pods were created now. `planning.decide` answers them."""
         return trial(self.ledger, self.cycle, sketched, now)
 
-    def inquire(self, key: GangKey, now: float) -> Explanation | None:
+    def prepare_inquiry(self, key: GangKey, now: float) -> Iterator[None]:
+        """What `inquire` needs, in portions like those of `prepare`."""
+        return explanation.prepare(self.ledger, self.cycle, key, now)
+
+    def inquire(self, key: GangKey, now: float) -> explanation.Explanation | None:
         """The question how near a waiting gang is to a fit, and which pods that would cost. None: it waits for nothing."""
-        return inquire(self.ledger, self.cycle, key, now)
+        return explanation.inquire(self.ledger, self.cycle, key, now)
 
     # ── moves ───────────────────────────────────────────────────────────────────────────────────────────
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from scheduler.engine.cycle import PlanningCycle
 from scheduler.engine.planning import Question
-from scheduler.engine.preemption_candidates import PreemptionCandidates
+from scheduler.engine.preemption_candidates import EXPLAIN, PreemptionCandidates
 from scheduler.ledger import Ledger, observed_runs
 from scheduler.ledger.gang import GangRecord
 from scheduler.ledger.neighbor_table import FORECAST_COLUMNS
@@ -60,6 +60,15 @@ class Explanation:
         return Found(nearest, freed.victims if freed is not None else ())
 
 
+def prepare(ledger: Ledger, asking: PlanningCycle, key: GangKey, now: float) -> Iterator[None]:
+    """What `inquire` takes long for, in portions."""
+    record = ledger.registry.gangs.get(key)
+    if record is not None and record.wanted is not None:
+        behind = asking.preemption.behind(record, record.wanted)
+        if behind is not None:
+            yield from asking.candidates.gather(behind, now, record.wanted, EXPLAIN)
+
+
 def inquire(ledger: Ledger, asking: PlanningCycle, key: GangKey, now: float) -> Explanation | None:
     """The question about this gang. None: the gang requests nothing now, so there is nothing to explain."""
     record = ledger.registry.gangs.get(key)
@@ -70,7 +79,8 @@ def inquire(ledger: Ledger, asking: PlanningCycle, key: GangKey, now: float) -> 
     behind = asking.preemption.behind(record, gang)
     if behind is None:
         return Explanation(seat, ())
-    units = asking.candidates.widened(seat.snapshot, asking.candidates.units(behind, now))
+    units = asking.candidates.units(behind, now, gang, EXPLAIN)
+    units = asking.candidates.widened(seat.snapshot, units)
     return Explanation(seat, *asking.preemption.terms(units, gang))
 
 

@@ -5,7 +5,7 @@ Never here: a choice among them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
 import numpy as np
@@ -18,11 +18,18 @@ from scheduler.model.cluster import Matrix, Snapshot
 from scheduler.model.decision import Reason
 from scheduler.model.preemption_units import By, Kind, Unit
 from scheduler.model.queueing import OVERRUN_AT_LEAST, Estimate, Stay
-from scheduler.model.workload import GangKey, GiveWay, Pod, gang_of_one
+from scheduler.model.workload import Gang, GangKey, GiveWay, Pod, gang_of_one
 from scheduler.placement.reservation import Running
 
 SOON: Final = 30.0
 """Seconds that a terminating pod is assumed to need: the default grace period."""
+
+PORTION: Final = 32
+"""Gangs whose units are found between two turns of the event loop: 3 milliseconds for gangs of ten."""
+
+PREEMPT: Final = "preempt"
+EXPLAIN: Final = "explain"
+"""Purposes of units: to preempt them, or to say which ones rank behind a gang."""
 
 SPARE: Final = 64
 """Views kept beyond the number of gangs. Then views of deleted gangs are dropped, because each holds all its pods."""
@@ -71,6 +78,18 @@ class Views:
     groups: tuple[Group, ...] | None = None
 
 
+@dataclass(slots=True, eq=False)
+class Gathered:
+    """Units of many gangs that were found in portions, for one gang and one rule.
+
+    rows: of all numbers.  by_gang: by number of the gang, its pulse and its units then.
+    """
+
+    gang: Gang
+    rows: NDArray[np.int64]
+    by_gang: dict[int, tuple[int, tuple[Unit, ...]]] = field(default_factory=dict)
+
+
 class PreemptionCandidates:
     """Views of the ledger in rows of a snapshot, created when a gang waits for capacity, and cached by gang."""
 
@@ -78,6 +97,8 @@ class PreemptionCandidates:
         self._ledger = ledger
         self._running = RunningGangs(ledger, self._footing)
         self._views: dict[GangKey, Views] = {}
+        self._gathered: dict[str, Gathered] = {}
+        """By purpose, what the next call of `units` for it finds."""
 
     def widened(self, snapshot: Snapshot, found: tuple[Own, ...]) -> tuple[Own, ...]:
         """These stays or units with the snapshot's columns of neighbors."""
@@ -142,9 +163,31 @@ class PreemptionCandidates:
         numbers, uses, uids = zip(*found, strict=True)
         return np.array(numbers, dtype=np.int64), np.array(uses), uids
 
-    def units(self, may_take: MayTake, now: float) -> tuple[Unit, ...]:
-        """The units that may be preempted, each with the work that would be lost."""
-        return tuple(self._units(may_take, now))
+    def units(self, may_take: MayTake, now: float, gang: Gang, purpose: str = PREEMPT) -> tuple[Unit, ...]:
+        """The units that may be preempted for this gang, each with the work that would be lost."""
+        rows, gathered = self._ledger.nodes.rows, self._gathered.pop(purpose, None)
+        known = gathered.by_gang if gathered and gathered.gang is gang and gathered.rows is rows else {}
+        found: list[Unit] = []
+        for record in self._ledger.registry.gangs.values():
+            pulse, units = known.get(record.number, (None, ()))
+            found += units if pulse == record.pulse else self._units(record, may_take, now)
+        for uid, pod in self._ledger.registry.foreign_pods.items():
+            by = may_take(None, pod) if pod.node is not None and not pod.deleting else None
+            if by is not None:
+                for group in self._group(Kind.POD, [pod], GiveWay.EVICT):
+                    found.append(group.unit(gang_of_one(pod.key.namespace, uid), rows, now, by))
+        return tuple(found)
+
+    def gather(self, may_take: MayTake, now: float, gang: Gang, purpose: str = PREEMPT) -> Iterator[None]:
+        """Find these units beforehand, in portions. Those of gangs that change until `units` is called are found again."""
+        rows, gathered = self._ledger.nodes.rows, self._gathered.get(purpose)
+        if gathered is not None and gathered.gang is gang and gathered.rows is rows:
+            return
+        self._gathered[purpose] = gathered = Gathered(gang, rows)
+        for number, record in enumerate(list(self._ledger.registry.gangs.values())):
+            gathered.by_gang[record.number] = record.pulse, tuple(self._units(record, may_take, now))
+            if number % PORTION == PORTION - 1:
+                yield
 
     def staying(self, units: Iterable[Unit], start: float, now: float) -> tuple[Unit, ...]:
         """The units that are expected to still run at `start`, so the reservation does not count on their capacity."""
@@ -153,26 +196,16 @@ class PreemptionCandidates:
         gone = {running.stays[place].key for place in ended.tolist()}
         return tuple(unit for unit in units if unit.gang not in gone)
 
-    def _units(self, may_take: MayTake, now: float) -> Iterator[Unit]:
+    def _units(self, record: GangRecord, may_take: MayTake, now: float) -> Iterator[Unit]:
+        if not record.gives_way:
+            return
         rows = self._ledger.nodes.rows
-        for record in self._ledger.registry.gangs.values():
-            if not record.gives_way:
-                continue
-            groups = self._groups(record)
-            rights = [(group, _right(may_take, record, group.pods)) for group in groups]
-            whole = all(by is not None for _, by in rights)
-            for group, by in rights:
-                if (
-                    by is not None
-                    and (group.kind is Kind.SURPLUS or whole)
-                    and (rows[group.numbers] >= 0).all()
-                ):
-                    yield group.unit(record.key, rows, now, by)
-        for uid, pod in self._ledger.registry.foreign_pods.items():
-            by = may_take(None, pod) if pod.node is not None and not pod.deleting else None
-            if by is not None:
-                for group in self._group(Kind.POD, [pod], GiveWay.EVICT):
-                    yield group.unit(gang_of_one(pod.key.namespace, uid), rows, now, by)
+        rights = [(group, _right(may_take, record, group.pods)) for group in self._groups(record)]
+        whole = all(by is not None for _, by in rights)
+        for group, by in rights:
+            taken = by is not None and (group.kind is Kind.SURPLUS or whole)
+            if by is not None and taken and (rows[group.numbers] >= 0).all():
+                yield group.unit(record.key, rows, now, by)
 
     def _groups(self, record: GangRecord) -> tuple[Group, ...]:
         """Its surplus one by one, and the rest, which takes all surplus along. A Job that is suspended leaves whole."""

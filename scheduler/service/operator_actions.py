@@ -51,6 +51,8 @@ class OperatorActions:
 
     async def inquire(self, gang: GangKey) -> Found:
         """How close this gang is to a placement, and its potential victims. Computed on a thread."""
+        for _ in self._engine.prepare_inquiry(gang, self._clock()):
+            await asyncio.sleep(0)
         asked = self._engine.inquire(gang, self._clock())
         return await asyncio.to_thread(asked.answer, self._engine.policy) if asked is not None else Found()
 

@@ -47,7 +47,7 @@ class Story:
         for _ in range(STEPS):
             self.now += self.chance.choice([0.1, 1.0, 10.0])
             self.chance.choice(acts)()
-            for _ in islice(self.engine.prepare(), self.apart.randint(0, 5)):
+            for _ in islice(self.engine.prepare(self.now), self.apart.randint(0, 5)):
                 pass  # what is left is for the pass
             self.engine.plan(self.now)
             assert untrue_answers(self.engine) == []
@@ -229,7 +229,7 @@ def test_answers_are_renewed_in_portions_before_a_question(monkeypatch, backfill
 
     def portions() -> list[int]:
         found = []
-        for _ in story.engine.prepare():
+        for _ in story.engine.prepare(story.now):
             found.append(len(renewed))
             renewed.clear()
         return found
@@ -258,7 +258,7 @@ def test_portions_end_while_answers_go_stale(monkeypatch):
     story.engine.plan(story.now)
     portions = 0
     story.pod_ends()
-    for _ in story.engine.prepare():
+    for _ in story.engine.prepare(story.now):
         portions += 1
         story.another_node()
     assert 2 < portions < 200
