@@ -18,6 +18,7 @@ from scheduler.model.cluster import Matrix, Snapshot
 from scheduler.model.decision import Reason
 from scheduler.model.preemption_units import By, Kind, Unit
 from scheduler.model.queueing import OVERRUN_AT_LEAST, Estimate, Stay
+from scheduler.model.resources import Amounts
 from scheduler.model.workload import GangKey, GiveWay, Pod, gang_of_one
 from scheduler.placement.reservation import Running
 
@@ -67,7 +68,7 @@ class Group:
 class Views:
     """The cached results for one gang, valid until the gang changes."""
 
-    made_for: tuple[int, int, int]
+    made_for: tuple[object, ...]
     groups: tuple[Group, ...] | None = None
 
 
@@ -87,7 +88,8 @@ class PreemptionCandidates:
         return tuple(replace(own, uses=wide) for own, wide in zip(found, uses, strict=True))
 
     def _of(self, record: GangRecord) -> Views:
-        made_for = (record.number, record.pulse, self._ledger.nodes.layout)
+        nodes = self._ledger.nodes
+        made_for = (record.number, record.pulse, nodes.numbering, nodes.axis)
         views = self._views.get(record.key)
         if views is None or views.made_for != made_for:
             views = self._views[record.key] = Views(made_for)
@@ -123,11 +125,11 @@ class PreemptionCandidates:
         return tuple(
             Stay(
                 gang_of_one(pod.key.namespace, pod.uid),
-                nodes.rows[footing[0]],
-                footing[1],
+                nodes.rows[footing.numbers],
+                footing.uses(nodes.axis),
                 soon,
                 pod.key.namespace if pod.uid in ours else "",
-                uids=footing[2],
+                uids=footing.uids,
             )
             for pod, footing in footings
             if footing
@@ -136,11 +138,16 @@ class PreemptionCandidates:
     def _footing(self, pods: Iterable[Pod]) -> Footing | None:
         nodes = self._ledger.nodes
         places = [(nodes.number(pod.uid), pod) for pod in pods]
-        found = [(number, nodes.vector(pod.demand), pod.uid) for number, pod in places if number is not None]
+        requests: dict[Amounts, int] = {}
+        found = [
+            (number, requests.setdefault(pod.demand.requests, len(requests)), pod.uid)
+            for number, pod in places
+            if number is not None
+        ]
         if not found:
             return None
-        numbers, uses, uids = zip(*found, strict=True)
-        return np.array(numbers, dtype=np.int64), np.array(uses), uids
+        numbers, kinds, uids = zip(*found, strict=True)
+        return Footing(np.array(numbers), tuple(requests), np.array(kinds), uids)
 
     def units(self, may_take: MayTake, now: float) -> tuple[Unit, ...]:
         """The units that may be preempted, each with the work that would be lost."""
@@ -199,8 +206,8 @@ class PreemptionCandidates:
 
     def _group(self, kind: Kind, pods: Sequence[Pod], way: GiveWay) -> Iterator[Group]:
         footing = self._footing(pods)
-        if footing is not None and len(footing[0]) == len(pods):
-            yield Group(kind, tuple(pods), *footing[:2], way)
+        if footing is not None and len(footing.numbers) == len(pods):
+            yield Group(kind, tuple(pods), footing.numbers, footing.uses(self._ledger.nodes.axis), way)
 
 
 def _right(may_take: MayTake, record: GangRecord, pods: Sequence[Pod]) -> By | None:

@@ -203,3 +203,20 @@ class ResourceAxis:
             if name in self.index or not is_unlimited(name):
                 row[self.index[name]] = value
         return row
+
+    def part(self, wanted: Amounts) -> Vector:
+        """float64[r]: the amounts in columns. Resources that no node has are left out."""
+        return self.vector(tuple((name, value) for name, value in wanted if name in self.index))
+
+    def moved(
+        self, matrix: NDArray[np.float64], before: "ResourceAxis", new: Vector | float = 0.0
+    ) -> NDArray[np.float64]:
+        """float64[n, r]: a matrix with the columns of the axis `before` in these columns.
+
+        new: float64[r] or one for all, the amounts in columns that it had not.
+        """
+        out = np.full((len(matrix), len(self)), new)
+        for column, name in enumerate(self.names):
+            if name in before.index:
+                out[:, column] = matrix[:, before.index[name]]
+        return out

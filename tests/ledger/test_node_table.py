@@ -274,20 +274,20 @@ def test_too_many_labels_are_asked_about() -> None:
 
 
 def test_nodes_keep_their_numbers() -> None:
-    """A node that comes or goes moves rows and no number. Where a resource comes or goes, columns and numbers are new."""
+    """A node that comes or goes moves rows and no number. A resource that comes or goes moves columns, and neither."""
     table = a_table()
     table.put(Uid("a"), "n1", a_demand(gpu=1))
-    layout, rows, number = table.layout, table.rows, table.number(Uid("a"))
+    numbering, rows, number = table.numbering, table.rows, table.number(Uid("a"))
     table.seen(replace(NODES[0], schedulable=False, taints=(a_taint("x"),)))
     table.seen(a_node("n1", gpu=3, cpu=9, rack="r0"))
-    assert (table.layout, table.number(Uid("a"))) == (layout, number)
+    assert (table.numbering, table.number(Uid("a"))) == (numbering, number)
     assert table.rows is rows
     assert free_of(table, "n1") == 2
     table.seen(a_node("m", gpu=1))
-    assert (table.layout, table.number(Uid("a")), table.rows.tolist()) == (layout, number, [1, 2, 3, 0])
+    assert (table.numbering, table.number(Uid("a")), table.rows.tolist()) == (numbering, number, [1, 2, 3, 0])
     assert rows.tolist() == [0, 1, 2]
     table.gone("n1")
-    assert (table.layout, table.number(Uid("a")), table.rows.tolist()) == (layout, None, [1, -1, 2, 0])
+    assert (table.numbering, table.number(Uid("a")), table.rows.tolist()) == (numbering, None, [1, -1, 2, 0])
     for change in (
         lambda: table.seen(a_node("m", gpu=1, more={"example.com/thing": 1})),
         lambda: table.seen(a_node("n2", gpu=4, more={"example.com/thing": 1})),
@@ -296,7 +296,7 @@ def test_nodes_keep_their_numbers() -> None:
     ):
         change()
         assert list(of_nodes(table)) == []
-    assert table.layout > layout
+    assert table.numbering == numbering
 
 
 def test_numbers_of_deleted_nodes_are_bounded() -> None:
@@ -316,9 +316,9 @@ def test_many_changed_nodes_are_taken_up_before_a_snapshot() -> None:
     for number in range(3 * FEW):
         table.seen(a_node(f"n{number}", gpu=1 + number % 4, rack=f"r{number // 20}"))
         assert len(table._stale) < FEW
-    layout = table.layout
+    numbering = table.numbering
     for number in range(2 * FEW):
         table.seen(a_node(f"n{number}", gpu=1, labels={"example.com/note": f"{number}"}))
         assert len(table._stale) < FEW
     assert list(of_nodes(table)) == []
-    assert table.layout == layout == 1
+    assert table.numbering == numbering == 1
