@@ -27,7 +27,7 @@ from scheduler.model.cluster import (
     taint_masks,
 )
 from scheduler.model.demand import Taint
-from scheduler.model.resources import NATIVE, UNLIMITED, ResourceAxis, Vector, is_unlimited
+from scheduler.model.resources import NATIVE, ResourceAxis
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +81,14 @@ class NodeColumns:
         came = {name for own in now.values() for name in own}
         others = np.ones(len(self.names), dtype=np.bool_)
         others[rows] = False
-        lost = {
-            name
-            for name in {name for row in rows for name in self.nodes[row].resources} - came - {*NATIVE}
-            if not (others & (self.capacity[:, self.axis.index[name]] != _unnamed(name))).any()
-        }
+        lost, unnamed = (
+            {name for row in rows for name in self.nodes[row].resources} - came - {*NATIVE},
+            self.axis.unnamed,
+        )
+        for name in sorted(lost):
+            column = self.axis.index[name]
+            if (others & (self.capacity[:, column] != unnamed[column])).any():
+                lost.remove(name)
         if not lost and came <= self.axis.index.keys():
             return self.axis
         return ResourceAxis().extended(came.union(self.axis.names) - lost)
@@ -94,7 +97,7 @@ class NodeColumns:
         """The same nodes with the columns of this axis."""
         if axis is self.axis:
             return self
-        capacity = axis.moved(self.capacity, self.axis, _nothing(axis))
+        capacity = axis.moved(self.capacity, self.axis, axis.unnamed)
         capacity.flags.writeable = False
         return replace(self, axis=axis, capacity=capacity)
 
@@ -189,18 +192,9 @@ def _inverse(numbers: NDArray[np.int64], count: int) -> NDArray[np.int64]:
     return rows
 
 
-def _unnamed(resource: str) -> float:
-    """The amount of a resource that a node does not name."""
-    return UNLIMITED if is_unlimited(resource) else 0.0
-
-
-def _nothing(axis: ResourceAxis) -> Vector:
-    return np.array([_unnamed(name) for name in axis.names], dtype=np.float64)
-
-
 def _fill(capacity: Matrix, axis: ResourceAxis, rows: Iterable[tuple[int, Node]]) -> None:
     """Write the amounts of these nodes. A resource that a node does not name is 0, or unlimited."""
-    nothing = _nothing(axis)
+    nothing = axis.unnamed
     for row, node in rows:
         capacity[row] = nothing
         for resource, value in node.capacity:

@@ -208,6 +208,11 @@ class ResourceAxis:
         """float64[r]: the amounts in columns. Resources that no node has are left out."""
         return self.vector(tuple((name, value) for name, value in wanted if name in self.index))
 
+    @property
+    def unnamed(self) -> Vector:
+        """float64[r]: what a node has of resources that it does not name: nothing, or no limit."""
+        return np.array([UNLIMITED if is_unlimited(name) else 0.0 for name in self.names], dtype=np.float64)
+
     def moved(
         self, matrix: NDArray[np.float64], before: "ResourceAxis", new: Vector | float = 0.0
     ) -> NDArray[np.float64]:
@@ -215,6 +220,8 @@ class ResourceAxis:
 
         new: float64[r] or one for all, the amounts in columns that it had not.
         """
+        if before is self:
+            return matrix
         out = np.full((len(matrix), len(self)), new)
         for column, name in enumerate(self.names):
             if name in before.index:
