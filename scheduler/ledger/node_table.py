@@ -57,7 +57,7 @@ class NodeTable:
         self._used: Matrix = np.zeros((0, 0))
         """float64[n, r]: what is used, in the rows of `_columns`."""
         self._unserved: dict[str, Counter[str]] = {}
-        """By node of `_columns`: what its pods use of resources that no node has."""
+        """By resource that no node has, and by node of `_columns`: what pods use of it."""
         self._numbering = 0
         self.version = 0
         """Changes with everything except resource use and labels that nothing asks about."""
@@ -311,10 +311,10 @@ class NodeTable:
         self._used[columns.index[node]] += sign * self._vector(columns.axis, demand)
         for name, value in demand.requests:
             if name not in columns.axis.index:
-                own = self._unserved.setdefault(node, Counter())
-                own[name] += int(sign) * value
-                if not own[name]:
-                    del own[name]
+                own = self._unserved.setdefault(name, Counter())
+                own[node] += int(sign) * value
+                if not own[node]:
+                    del own[node]
 
     def _now(self) -> NodeColumns:
         """The columns, renewed after a change of nodes."""
@@ -344,14 +344,15 @@ class NodeTable:
     ) -> tuple[NodeColumns, Sequence[str]] | None:
         """The columns and what is used, adapted, and the nodes of which the use is still 0. None: too much changed."""
         gone = {name for name in self._stale if name in before.index and name not in self._nodes}
-        many = len(self._stale) > FEW or len(before.rows) > 2 * len(self._nodes) + GONE_KEPT
-        if many:
+        if len(self._stale) > FEW or len(before.rows) > 2 * len(self._nodes) + GONE_KEPT:
             return None
         added = [node.name for node in changed if node.name not in before.index]
         axis = before.axis_after(changed, gone)
         self._move(before, axis)
-        for name in gone:
-            self._unserved.pop(name, None)
+        for own in self._unserved.values():
+            for name in gone:
+                own.pop(name, None)
+        self._unserved = {name: own for name, own in self._unserved.items() if own}
         now = before.on(axis).among(added, gone).after(changed)
         if added or gone:
             rows = np.append(before.rows, np.full(len(added), -1))[now.numbers]
@@ -364,12 +365,13 @@ class NodeTable:
             return
         for name in before.axis.index.keys() - axis.index.keys():
             used = self._used[:, before.axis.index[name]]
-            for row in np.flatnonzero(used).tolist():
-                self._unserved.setdefault(before.names[row], Counter())[name] = int(used[row])
-        self._used, fresh = axis.moved(self._used, before.axis), axis.index.keys() - before.axis.index.keys()
-        for node, own in self._unserved.items():
-            for name in own.keys() & fresh:
-                self._used[before.index[node], axis.index[name]] = own.pop(name)
+            rows = np.flatnonzero(used)
+            users = map(before.names.__getitem__, rows.tolist())
+            self._unserved[name] = Counter(dict(zip(users, used[rows].astype(int).tolist(), strict=True)))
+        self._used = axis.moved(self._used, before.axis)
+        for name in self._unserved.keys() & axis.index.keys():
+            own = self._unserved.pop(name)
+            self._used[[before.index[node] for node in own], axis.index[name]] = list(own.values())
         self._vectors.clear()
 
     def _port_masks(self, columns: NodeColumns) -> tuple[tuple[HostPort, Mask], ...]:

@@ -75,10 +75,10 @@ def of_nodes(table: NodeTable) -> Iterator[str]:
             if name in whole.axis.index:
                 used[whole.index[node], whole.axis.index[name]] += amount
             else:
-                unserved[node][name] += amount
+                unserved[name][node] += amount
         if not np.array_equal(table.vector(demand), whole.axis.part(demand.requests)):
             yield f"the vector kept of {demand.requests} is not in the columns"
-    if {node: own for node, own in table._unserved.items() if own} != unserved:
+    if {name: own for name, own in table._unserved.items() if own} != unserved:
         yield "what is used of resources that no node has is not the sum over the pods"
     if not np.array_equal(used, table._used):
         yield "what is used is not the sum over the pods"
