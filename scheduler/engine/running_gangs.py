@@ -37,8 +37,7 @@ class Footing:
 
     def uses(self, axis: ResourceAxis) -> Matrix:
         """float64[k, r]: without resources that no node has."""
-        found: Matrix = np.array([axis.part(own) for own in self.requests])[self.kinds]
-        return found
+        return np.array([axis.part(own) for own in self.requests]).take(self.kinds, axis=0)
 
 
 UNKNOWN: Final = Estimate(0.0, 0.0, 0.0)

@@ -81,13 +81,11 @@ class NodeColumns:
         came = {name for own in now.values() for name in own}
         others = np.ones(len(self.names), dtype=np.bool_)
         others[rows] = False
-        lost, unnamed = (
-            {name for row in rows for name in self.nodes[row].resources} - came - {*NATIVE},
-            self.axis.unnamed,
-        )
+        had = {name for row in rows for name in self.nodes[row].resources}
+        lost = self.axis.index.keys() & had - came - {*NATIVE}
         for name in sorted(lost):
             column = self.axis.index[name]
-            if (others & (self.capacity[:, column] != unnamed[column])).any():
+            if (others & (self.capacity[:, column] != self.axis.unnamed[column])).any():
                 lost.remove(name)
         if not lost and came <= self.axis.index.keys():
             return self.axis

@@ -206,7 +206,11 @@ class ResourceAxis:
 
     def part(self, wanted: Amounts) -> Vector:
         """float64[r]: the amounts in columns. Resources that no node has are left out."""
-        return self.vector(tuple((name, value) for name, value in wanted if name in self.index))
+        row = np.zeros(len(self.names))
+        for name, value in wanted:
+            if (column := self.index.get(name)) is not None:
+                row[column] = value
+        return row
 
     @property
     def unnamed(self) -> Vector:
