@@ -15,6 +15,7 @@ pages and planning, which are on threads of their own, do not count. Each kind o
     node_added, node_changed, node_deleted, pod_ended  the event, what follows from it, and the pass
     resource_added, resource_gone  the same for a node with a resource that no other node has
     settings_changed    every gang is reviewed by other settings
+    current_again       every gang gets its full time, after an outage of the API server
     forecast            what the loop does for a forecast
     garbage             a garbage collection during any of them
 """
@@ -36,7 +37,7 @@ from bench.micro import canned, world
 from bench.micro.children import child
 from scheduler.engine import Engine
 from scheduler.kube.watch import Reflector
-from scheduler.model.events import PolicyChanged
+from scheduler.model.events import LostSight, PolicyChanged, SawAgain
 from scheduler.model.verbs import FilterCall
 from scheduler.model.workload import PodKey, Uid
 from scheduler.objects import labels as key
@@ -238,6 +239,9 @@ async def _change(steps: Steps, server: Server, service: Service, nodes: int) ->
             await _idle(service)
     steps.kind = "settings_changed"
     service.observe([PolicyChanged(replace(world.POLICY, default_runtime=1.0))])
+    await _idle(service)
+    steps.kind = "current_again"
+    service.observe([LostSight(), SawAgain()])
     await _idle(service)
     steps.kind = "forecast"
     service.engine.outlook(service.clock())

@@ -56,7 +56,7 @@ class PlanningCycle:
         self._shapes = Shapes()
         self._pass = Pass()
         self._snapshot: Snapshot | None = None
-        self._standing = Standing(ledger, self._shapes, self.head, self.snapshot, masks)
+        self.standing = Standing(ledger, self._shapes, self.head, self.snapshot, masks)
         self._due = float("inf")
         self._only_time = False
         self._needy: GangRecord | None = None
@@ -137,8 +137,8 @@ class PlanningCycle:
         """The values that are the same for all gangs in this step of the pass."""
         ledger, head = self._ledger, self.head
         fence, order = head.fence()
-        told, _ = self._standing.told(0)
-        told_behind, told_short = self._standing.told(fence) if fence else (told, told)
+        told, _ = self.standing.told(0)
+        told_behind, told_short = self.standing.told(fence) if fence else (told, told)
         return Candidacy(
             now=now,
             only=head.strictly_first(now),
@@ -196,7 +196,7 @@ class PlanningCycle:
             held_for = self.head.reserved.key
             short = self.head.is_short(record, now)
             if not short:
-                kept, snapshot = snapshot.free, self._standing.beside(snapshot, self.head.reserved)
+                kept, snapshot = snapshot.free, self.standing.beside(snapshot, self.head.reserved)
         usage = ledger.share_usage.below(gang.key.namespace)
         snapshot = ledger.neighbors.picture(snapshot, (gang,))
         return Question(
@@ -251,11 +251,11 @@ class PlanningCycle:
 
     def is_quick(self, question: Question) -> bool:
         """The event loop may answer it."""
-        return question.size <= INLINE_LIMIT or self._standing.known(question) is not None
+        return question.size <= INLINE_LIMIT or self.standing.known(question) is not None
 
     def answer(self, question: Question) -> Answer | Fault:
         """The planner's answer, or its cached answer to an equal question about equal free capacity."""
-        return self._standing.known(question) or attempt(question, self.policy, self._masks)
+        return self.standing.known(question) or attempt(question, self.policy, self._masks)
 
     def settle(self, question: Question, answer: Answer | Fault, now: float) -> list[Effect]:
         """Apply the planner's answer. It may come from another thread and be stale.
@@ -318,7 +318,7 @@ class PlanningCycle:
     def _learn(self, question: Question, decision: Decision, *, fresh: bool) -> None:
         """Cache what this answer means for other gangs, and count it against the turns of the gang's namespace."""
         record, shape = self._ledger.registry.gangs.get(question.gang.key), question.shape
-        told = self._standing.told(question.fence)[question.short]
+        told = self.standing.told(question.fence)[question.short]
         known = shape is not None and told.alike.get(shape) is decision
         if record is None or isinstance(decision, Place) or question.told is not None or known:
             return
@@ -329,7 +329,7 @@ class PlanningCycle:
         told.alike[shape] = decision
         if decision.reason not in BLOCKED:
             return
-        self._standing.learn(question, shape, decision)
+        self.standing.learn(question, shape, decision)
         size = self._shapes.sizes.get(shape)
         if size is not None:
             told.refused.add(size, decision)

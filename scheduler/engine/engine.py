@@ -26,7 +26,7 @@ from scheduler.engine.preempt_verb import PreemptVerb
 from scheduler.engine.queue_order import QueueOrder
 from scheduler.ledger import Ledger, conditions, fault_isolation, gang_spec
 from scheduler.ledger.gang import GangRecord, Member, Spec, Step
-from scheduler.model.cluster import Mask, Snapshot
+from scheduler.model.cluster import PRODUCTS, Mask, Snapshot
 from scheduler.model.decision import Reason, Wait
 from scheduler.model.demand import Demand
 from scheduler.model.departures import Defrag, Drain
@@ -67,6 +67,8 @@ class Engine:
         self._scores: OrderedDict[Uid, Mapping[str, int]] = OrderedDict()
         self.cycle = PlanningCycle(self.ledger, self._masks)
         self.forecasts = Forecasts()
+        self._version = -1
+        """The version of the nodes in the last snapshot that was prepared."""
 
     @cached_property
     def _draining(self) -> NodeDrain:
@@ -117,6 +119,19 @@ class Engine:
         return min(self.ledger.next_deadline(), self.cycle.next_deadline())
 
     # ── plans ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def prepare(self) -> Iterator[None]:
+        """What `ask` needs after a change of nodes or free capacity, in portions of some milliseconds. It yields after each
+        one, and nothing if nothing has changed. It may be left out: `ask` does the rest.
+        """
+        if self._version != self.ledger.nodes.version:
+            snapshot = self.snapshot()
+            self._version = snapshot.nodes_version
+            for label in PRODUCTS:
+                yield
+                snapshot.labels.get(label)  # reads it from every node, if nothing did before
+            yield
+        yield from self.cycle.standing.prepare()
 
     def ask(self, now: float) -> Question | None:
         """The next question with a useful answer. None: the pass is over. The next call then begins the next pass, with

@@ -5,8 +5,9 @@ make them (the rules take a `Cache`), or the order of events (`ledger`). kube-sc
 too.
 """
 
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping
+from typing import TypeAlias
 
 from scheduler.ledger.counts import Case, Counters, Faults, GangCounts
 from scheduler.ledger.disruption_budgets import Budgets
@@ -30,6 +31,10 @@ from scheduler.model.policy import Policy
 from scheduler.model.queueing import Order
 from scheduler.model.workload import GangKey, Group, OwnerTraits, Pod, Uid
 
+CatchUp: TypeAlias = Generator[int, float, None]
+"""What all gangs have to go through after a change, in turns. It is sent the time, and yields how many members it went
+through since the last turn. Gangs that come meanwhile are reconciled anyway."""
+
 
 class Cache:
     """What is bound, held and waiting. Pure: no clock, no I/O."""
@@ -50,8 +55,8 @@ class Cache:
         self.faults = Faults()
         self.synced = False
         self.acting = False
-        self.adoption: Generator[int, float, None] | None = None
-        """What is left of the adoption of gangs after a takeover. None: nothing."""
+        self.catch_ups: deque[CatchUp] = deque()
+        """In turn. Until the last one has ended, nothing is reconciled or answered."""
         self.blind = False
         """The cache may be stale."""
         self.pending = PendingQueue(ByArrival() if turns is None else turns(self))
@@ -97,6 +102,11 @@ class Cache:
                 self.pending.touch(record)
             if spec_too:
                 record.spec = None
+
+    def catch_up(self, steps: CatchUp) -> None:
+        """Go through all gangs in the next calls of `settle`, before anything else."""
+        next(steps)
+        self.catch_ups.append(steps)
 
     def mark_told(self, key: GangKey) -> None:
         """Report the gang's latest verdict. Nothing else about it has changed."""
@@ -234,8 +244,8 @@ class Cache:
 
     @property
     def ready(self) -> bool:
-        """The cache is current, this replica is active, and every gang was adopted."""
-        return self.synced and self.acting and self.adoption is None and not self.blind
+        """The cache is current, this replica is active, and every gang has caught up."""
+        return self.synced and self.acting and not self.blind and not self.catch_ups
 
     def wake(self, key: GangKey, at: float) -> None:
         """Reconcile this gang at this time at the latest."""

@@ -16,7 +16,6 @@ import numpy as np
 from scheduler.ledger import (
     backoff,
     conditions,
-    deadlines,
     healing,
     membership,
     migration,
@@ -25,8 +24,8 @@ from scheduler.ledger import (
     recovery,
 )
 from scheduler.ledger.backoff import RETRY_AFTER
-from scheduler.ledger.cache import Cache
-from scheduler.ledger.gang import GangRecord, Hold, Member, Plan, Step
+from scheduler.ledger.cache import Cache, CatchUp
+from scheduler.ledger.gang import GangRecord, Hold, Member, Plan
 from scheduler.ledger.messages import Failure, Mishap
 from scheduler.model import events as ev
 from scheduler.model.decision import TEXT, Place, Reason, Wait
@@ -145,8 +144,16 @@ def policy_changed(cache: Cache, event: ev.PolicyChanged, _now: float) -> None:
     cache.policy = event.policy
     cache.share_usage.adopt(event.policy.shares)
     cache.nodes.grew()  # verdicts of waiting gangs may change
-    for key in cache.registry.gangs:
+    if cache.acting:  # a takeover begins with new specs
+        cache.catch_up(_resolve_all(cache))
+
+
+def _resolve_all(cache: Cache) -> CatchUp:
+    """Reconcile every gang with a new spec."""
+    yield 0
+    for key in list(cache.registry.gangs):
         cache.mark(key, spec_too=True)
+        yield 1
 
 
 def asked(cache: Cache, event: ev.Asked, _now: float) -> None:
@@ -261,13 +268,12 @@ def _begin(cache: Cache, now: float) -> None:
     """Once synced and active: leftovers of an earlier process come before everything new."""
     if cache.synced and cache.acting:
         cache.history.begin(now)
-        cache.adoption = recovery.adopt(cache)
-        next(cache.adoption)
+        cache.catch_up(recovery.adopt(cache))
 
 
 def lost_sight(cache: Cache, _event: ev.LostSight, _now: float) -> None:
     """The cache may be stale from now on. A standby replica has nothing to stop."""
-    cache.blind = cache.blind or cache.ready
+    cache.blind = cache.blind or (cache.synced and cache.acting)
 
 
 def saw_again(cache: Cache, _event: ev.SawAgain, now: float) -> None:
@@ -275,26 +281,9 @@ def saw_again(cache: Cache, _event: ev.SawAgain, now: float) -> None:
     if not cache.blind:
         return
     cache.blind = False
-    for record in cache.registry.gangs.values():
-        _begin_limits(cache, record, now)
-        cache.mark(record.key)
+    cache.catch_up(recovery.resume(cache))
     cache.migrations.extend(now + cache.policy.timeout)
     cache.pending.ask_again()
-
-
-def _begin_limits(cache: Cache, record: GangRecord, now: float) -> None:
-    deadlines.extend(cache, record, now)
-    if record.plan is not None and record.plan.step is Step.FREE:
-        record.plan.free_by = max(record.plan.free_by, now + cache.policy.timeout)
-    for member in record.members.values():
-        if member.hold is not None and member.hold.until is not None:
-            member.hold.until = max(member.hold.until, now + cache.policy.score_hold)
-        if member.failing_since is not None:
-            member.failing_since = now
-        if member.starting_since is not None:
-            member.starting_since = now
-        if member.stranded_since is not None:
-            member.stranded_since = now
 
 
 _RUNS_ON: Final = "not restarted with the gang: a disruption budget protects its running pods"

@@ -28,6 +28,9 @@ from scheduler.model.workload import Gang, Pod
 
 FOREVER = float("inf")
 
+GANG: Final = 8
+"""What is done once for a gang takes as long as this number of its members."""
+
 FEW: Final = 32
 """Gangs that one step may reconcile, in some milliseconds."""
 
@@ -83,12 +86,12 @@ class Ledger(Cache):
 
     def settle(self, now: float, most: float = FOREVER) -> list[Effect]:
         """Reconcile once every gang that was affected, and report gangs with a new verdict. Returns the effects in
-        order. After a takeover every gang is adopted first.
+        order. First, all gangs catch up, for example after a takeover.
 
         most: stop after gangs with so many members. While the ledger is `unsettled`, call it again.
         """
-        left = self._adopt(now, most)
-        if self.adoption is not None:
+        left = self._catch_up(now, most)
+        if self.catch_ups:
             return []
         self._settle(now, left)
         effects, self._effects = self._effects, []
@@ -97,7 +100,7 @@ class Ledger(Cache):
     @property
     def unsettled(self) -> bool:
         """The last `settle` stopped before its end. Gangs that were marked since belong to the next one."""
-        return self.adoption is not None or (self.ready and self._rest > 0)
+        return bool(self.catch_ups) or (self.ready and self._rest > 0)
 
     @property
     def reviewing(self) -> bool:
@@ -167,15 +170,15 @@ class Ledger(Cache):
         for key in self._wake.due(now):
             self.mark(key)
 
-    def _adopt(self, now: float, most: float) -> float:
-        """Adopt gangs with so many members. Returns the members that are left to reconcile."""
-        while self.adoption is not None and most > 0:
+    def _catch_up(self, now: float, most: float) -> float:
+        """Let gangs with so many members catch up. Returns the members that are left to reconcile."""
+        while self.catch_ups and most > 0:
             try:
-                most -= self.adoption.send(now)
+                most -= GANG + self.catch_ups[0].send(now)
             except StopIteration:
-                self.adoption = None
-            except Exception as error:  # noqa: BLE001 - what was adopted counts
-                self.adoption = None
+                self.catch_ups.popleft()
+            except Exception as error:  # noqa: BLE001 - gangs that have caught up count
+                self.catch_ups.popleft()
                 fault_isolation.broke(self, None, error, now)
         return most
 
@@ -197,7 +200,7 @@ class Ledger(Cache):
             turns -= 1
             key, _ = self._dirty.popitem(last=False)
             record = self.registry.gangs.get(key)
-            left -= 0 if record is None else len(record.members)
+            left -= 0 if record is None else GANG + len(record.members)
             if record is not None and record.rests_until > now:
                 self.wake(key, record.rests_until)
             elif record is not None:

@@ -1,15 +1,14 @@
-"""Recovery after a restart or failover: started plans are finished or undone first.
+"""Recovery after a restart, a failover or a stale cache: started plans are finished or undone first.
 
 Everything is read from the pods themselves, and only consistent data is trusted. Bound pods are facts. The seat of an
 ungated pod is held again if there is capacity. A written plan continues only if all its pods exist, belong to the gang,
 and all its seats fit together. Everything else is planned again.
 """
 
-from collections.abc import Generator, Iterable, Iterator
-from typing import TypeAlias
+from collections.abc import Iterable, Iterator
 
-from scheduler.ledger import fault_isolation, gang_spec, phase, preemption, quorum, runtime_limit
-from scheduler.ledger.cache import Cache
+from scheduler.ledger import deadlines, fault_isolation, gang_spec, phase, preemption, quorum, runtime_limit
+from scheduler.ledger.cache import Cache, CatchUp
 from scheduler.ledger.gang import GangRecord, Hold, Member, Plan, Spec, Step, Victim, arrival, was_tried
 from scheduler.model.decision import Reason
 from scheduler.model.effects import Effect, WritePlan
@@ -17,11 +16,8 @@ from scheduler.model.preemption_units import may_be_asked
 from scheduler.model.queueing import Reclaim
 from scheduler.model.workload import GangKey, GiveWay, Phase, PlanNote, Pod, gang_of_one
 
-Adoption: TypeAlias = Generator[int, float, None]
-"""An adoption in turns. It yields how many members were adopted since the last turn, and is sent the time."""
 
-
-def adopt(cache: Cache) -> Adoption:
+def adopt(cache: Cache) -> CatchUp:
     """Restore holds and plans from the pods, gang by gang, and undo untrusted plans. Every gang is to be reconciled then.
 
     Nothing is answered or reconciled meanwhile. Events between two turns are recorded as by a standby: a gang that is
@@ -61,6 +57,30 @@ def adopt(cache: Cache) -> Adoption:
             _adopt_history(cache, record, now)
         cache.mark(record.key, spec_too=True)
         now = yield len(record.members)
+
+
+def resume(cache: Cache) -> CatchUp:
+    """Give every gang its full time from now on, and reconcile it: the cache is current again."""
+    now = yield 0
+    for record in _there(cache, list(cache.registry.gangs.values())):
+        _begin_limits(cache, record, now)
+        cache.mark(record.key)
+        now = yield len(record.members)
+
+
+def _begin_limits(cache: Cache, record: GangRecord, now: float) -> None:
+    deadlines.extend(cache, record, now)
+    if record.plan is not None and record.plan.step is Step.FREE:
+        record.plan.free_by = max(record.plan.free_by, now + cache.policy.timeout)
+    for member in record.members.values():
+        if member.hold is not None and member.hold.until is not None:
+            member.hold.until = max(member.hold.until, now + cache.policy.score_hold)
+        if member.failing_since is not None:
+            member.failing_since = now
+        if member.starting_since is not None:
+            member.starting_since = now
+        if member.stranded_since is not None:
+            member.stranded_since = now
 
 
 def _is_under_way(record: GangRecord) -> bool:

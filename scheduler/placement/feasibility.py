@@ -158,7 +158,8 @@ class FeasibilityCache:
     def has_seats_if_empty(self, snapshot: Snapshot, shape: Hashable) -> bool:
         """It is known that this shape could be seated in an empty cluster."""
         self._renew(snapshot)
-        return shape in self._vain and not isinstance(self._vain[shape], Wait)
+        found = self._vain.get(shape, False)
+        return found is not False and not isinstance(found, Wait)
 
     def changes(self, before: Snapshot, after: Snapshot) -> NodeChanges | None:
         """Like `NodeChanges.between`, but cached."""

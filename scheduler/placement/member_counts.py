@@ -27,6 +27,15 @@ from scheduler.placement.seating import blocked
 AT_ONCE: Final = 1 << 18
 """Numbers of one intermediate array: 2 MiB."""
 
+DEMANDS_KEPT: Final = 65_536
+"""Demands that are counted, also those of gangs without a kept answer."""
+
+SUMS_KEPT: Final = 1 << 21
+"""Sums by domain that are kept for each matrix: 16 MiB. A required level `host` has as many domains as nodes."""
+
+MASKS_KEPT: Final = 1 << 27
+"""Nodes in all masks of nodes that are open to a demand: 128 MiB. Demands with equal selectors and tolerations share one."""
+
 CLOSED: Final = (*KINDS, "level")
 """The obstacles besides resources."""
 
@@ -81,9 +90,10 @@ class CountedDemands:
         return len(self._keys)
 
     @property
-    def masked(self) -> int:
-        """The nodes of all masks together."""
-        return len(self._nodes) * len(self.snapshot.names)
+    def is_full(self) -> bool:
+        """No more should be counted."""
+        masked = len(self._nodes) * len(self.snapshot.names)
+        return len(self) >= DEMANDS_KEPT or self.domains > SUMS_KEPT or masked > MASKS_KEPT
 
     def number(self, demand: Demand, level: int | None) -> int:
         """The number of this demand, new or known. Every resource that it requests must be on the axis."""
@@ -202,18 +212,21 @@ class MemberCounts:
         other.domains.update((number, sums.copy()) for number, sums in self.domains.items())
         return other
 
-    def extend(self) -> None:
-        """Count the demands that are new."""
-        first, most = len(self.total), len(self._demands)
-        if first == most:
-            return
-        self.total, self.nodes = (np.append(own, np.zeros(most - first)) for own in (self.total, self.nodes))
-        for number in range(first, most):
+    def extend(self, most: int | None = None) -> bool:
+        """Count the demands that are new.  most: only so many.  Returns whether there are more."""
+        first, every = len(self.total), len(self._demands)
+        if first == every:
+            return False
+        last = every if most is None else min(every, first + most)
+        more = np.zeros(last - first)
+        self.total, self.nodes = np.append(self.total, more), np.append(self.nodes, more)
+        for number in range(first, last):
             units = self._demands.all_nodes(number, self.free)
             self.total[number], self.nodes[number] = units.sum(), np.count_nonzero(units)
             sums = self._demands.by_domain(number, units)
             if sums is not None:
                 self.domains[number] = sums
+        return last < every
 
     def follow(self, free: Matrix) -> list[int]:
         """Take this matrix instead. Returns the demands of which some node holds more or fewer members now."""

@@ -1,7 +1,6 @@
 """Which nodes differ between two snapshots, and which rows belong together."""
 
-import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -33,27 +32,17 @@ class NodeChanges:
         """Nodes are compared by identity: an unchanged node is the same object. None: a snapshot lists none."""
         if not before.nodes or not after.nodes:
             return None
-        same_names = before.index is after.index
-        lost = _rows(before.index, () if same_names else before.index.keys() - after.index.keys())
-        new = _rows(after.index, () if same_names else after.index.keys() - before.index.keys())
-        # Both are in the order of the names, so the other nodes are in the same order.
-        earlier = np.delete(np.arange(len(before.names)), lost)
-        later = np.delete(np.arange(len(after.names)), new)
-        rows = np.full(len(after.names), -1)
-        rows[later] = earlier
-        kept = map(before.nodes.__getitem__, earlier.tolist()) if len(lost) else before.nodes
-        seen = map(after.nodes.__getitem__, later.tolist()) if len(new) else after.nodes
-        same = np.fromiter(map(operator.is_, kept, seen), dtype=np.bool_, count=len(later))
-        gone, come = np.append(earlier[~same], lost), np.append(later[~same], new)
+        old, new = (np.fromiter(map(id, own.nodes), dtype=np.int64) for own in (before, after))
+        stays, stayed = np.isin(old, new), np.isin(new, old)
+        rows = np.full(len(new), -1)
+        rows[stayed] = np.flatnonzero(stays)  # both are in the order of the names
+        gone, come = np.flatnonzero(~stays), np.flatnonzero(~stayed)
         labels: dict[str, frozenset[str] | None] = {before.names[row]: None for row in gone.tolist()}
         for row in come.tolist():
-            old, node = int(rows[row]), after.nodes[row]
-            labels[node.name] = None if old < 0 else _labels(before.nodes[old], node)
+            node = after.nodes[row]
+            rows[row] = earlier = before.index.get(node.name, -1)
+            labels[node.name] = None if earlier < 0 else _labels(before.nodes[earlier], node)
         return cls(labels, gone, come, rows)
-
-
-def _rows(index: Mapping[str, int], names: Iterable[str]) -> Rows:
-    return np.array(sorted(index[name] for name in names), dtype=np.int64)
 
 
 def _labels(before: Node, node: Node) -> frozenset[str] | None:

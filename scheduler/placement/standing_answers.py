@@ -13,6 +13,7 @@ Not covered: host ports, rules about neighbors (also of placed pods), seated or 
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final
 
 import numpy as np
@@ -32,15 +33,6 @@ from scheduler.placement.seating import describe
 SHAPES_KEPT: Final = 16_384
 """Shapes whose answers are kept. Beyond that, all are forgotten and learned again."""
 
-DEMANDS_KEPT: Final = 4 * SHAPES_KEPT
-"""Demands that are counted, also those of gangs without a kept answer."""
-
-SUMS_KEPT: Final = 1 << 21
-"""Sums by domain that are kept for each matrix: 16 MiB. A required level `host` has as many domains as nodes."""
-
-MASKS_KEPT: Final = 1 << 27
-"""Nodes in all masks of nodes that are open to a demand: 128 MiB. Demands with equal selectors and tolerations share one."""
-
 NODES_FOLLOWED: Final = 256
 """Changed nodes up to which answers are adapted."""
 
@@ -48,12 +40,6 @@ CONTESTED: Final = 2_000
 """Nodes in domains where several demands have places. With more, asking the planner costs as much."""
 
 RESOURCES: Final = "resources"
-
-
-def is_countable(gang: Gang) -> bool:
-    """Counting may decide that this gang does not fit."""
-    bare = not any(role.neighbors or role.demand.ports for role in gang.roles)
-    return bare and gang.quorum > 0 and not gang.anchors and not gang.barred
 
 
 @dataclass(slots=True, eq=False)
@@ -83,7 +69,7 @@ class Shape:
 class Told:
     """The answers in one context: free capacity, or what a reservation leaves of it.
 
-    stale: shapes whose counts have changed since.  held_for: the gang of the reservation.
+    stale: shapes with other counts since.  held_for: the gang of the reservation.
     """
 
     answers: dict[int, Wait] = field(default_factory=dict)
@@ -92,31 +78,33 @@ class Told:
 
 
 class StandingAnswers:
-    """The answers that hold in the newest snapshot, by the number of the shape.
+    """The answers that hold in the newest snapshot, `snapshot`, by the number of the shape.
 
     When nodes change, an answer holds while seats in an empty cluster are known that these changes do not touch.
     """
 
     def __init__(self, snapshot: Snapshot, masks: FeasibilityCache) -> None:
-        """snapshot: the newest."""
-        self._snapshot = snapshot
+        self.snapshot = snapshot
         self._masks: Final = masks
         self._scale = snapshot.scale
         self._demands: Final = CountedDemands(snapshot, masks)
         self._shapes: Final[dict[int, Shape]] = {}
         self._users: Final[dict[int, set[int]]] = {}
         """By demand, the shapes with it."""
-        self._free: Final = MemberCounts(self._demands, snapshot.free)
-        self._left: MemberCounts | None = None
+        self._counts: Final = [MemberCounts(self._demands, snapshot.free)]
+        """In what is free and, as soon as there is a reservation, in what it leaves of it."""
         self._told, self._told_behind = Told(), Told()
         self.labeled: Final[dict[int, Gang]] = {}
         """Shapes with labels that selectors read. Their answers hold if no placed pod keeps them away."""
 
+    def __len__(self) -> int:
+        return len(self._shapes)
+
     def follow(self, snapshot: Snapshot) -> bool:
         """Take the nodes of this snapshot, which is the newest. False: too much has changed, and nothing holds."""
-        before = self._snapshot
+        before = self.snapshot
         if before.nodes_version == snapshot.nodes_version:
-            self._snapshot = self._demands.snapshot = snapshot  # with labels that nothing asked about before
+            self.snapshot = self._demands.snapshot = snapshot  # with labels that nothing asked about before
             return True
         changes = self._masks.changes(before, snapshot)
         # 1. Sizes are shares of the largest node. For many nodes, asking again costs as much.
@@ -126,11 +114,10 @@ class StandingAnswers:
         if changes is None or not comparable or len(changes.labels) > NODES_FOLLOWED:
             return False
         # 2. The counts move to the new rows and domains.
-        counts = [self._free] if self._left is None else [self._free, self._left]
-        demands = [demand for own in counts for demand in own.leave(changes)]
-        self._snapshot, self._scale = snapshot, scale
+        demands = [demand for own in self._counts for demand in own.leave(changes)]
+        self.snapshot, self._scale = snapshot, scale
         demands += self._demands.follow(snapshot, changes)
-        for own in counts:
+        for own in self._counts:
             own.enter(before, changes)
         # 3. A gang that might not fit even in an empty cluster gets another answer.
         fits = self._masks.has_seats_if_empty
@@ -152,58 +139,64 @@ class StandingAnswers:
 
     def is_full(self, most: int = SHAPES_KEPT) -> bool:
         """It keeps no more shapes.  most: shapes that it should keep."""
-        demands, most = self._demands, min(most, SHAPES_KEPT)
-        many = demands.domains > SUMS_KEPT or demands.masked > MASKS_KEPT
-        return many or len(demands) >= DEMANDS_KEPT or len(self._shapes) >= most
+        return self._demands.is_full or len(self) >= min(most, SHAPES_KEPT)
+
+    def extend(self, most: int) -> bool:
+        """Count so many new demands beforehand. Returns whether there are more."""
+        return any(own.extend(most) for own in self._counts)
 
     # ── answers ─────────────────────────────────────────────────────────────────────────────────────────
 
-    def free(self, snapshot: Snapshot) -> dict[int, Wait]:
-        """The answers in this snapshot."""
+    def free(self, snapshot: Snapshot, most: int | None = None) -> dict[int, Wait]:
+        """The answers in this snapshot.  most: renew only so many of the `stale` ones."""
         self._count(snapshot.free)
-        return self._known(snapshot, self._told, self._free)
+        return self._known(snapshot, self._told, most, self._counts[0])
 
-    def behind(self, snapshot: Snapshot, left: Matrix, held_for: GangKey) -> dict[int, Wait]:
-        """The answers to gangs that may use only what a reservation leaves.
+    def behind(
+        self, snapshot: Snapshot, left: Matrix, held_for: GangKey, most: int | None = None
+    ) -> dict[int, Wait]:
+        """The answers to gangs that may use only what a reservation leaves, float64[n, r].
 
-        left: float64[n, r], this part of the free capacity.  held_for: the gang of the reservation.
+        held_for: the gang of the reservation.  most: as in `free`.
         """
-        self._count(snapshot.free, left)
+        self._count(snapshot.free)
+        seats = self._count_left(left)
         if held_for != self._told_behind.held_for:
-            self._told_behind.held_for = held_for
-            self._told_behind.stale.update(self._shapes)
-        return self._known(snapshot, self._told_behind, self._count_left(left), self._free)
+            self._told_behind = Told(self._told_behind.answers, set(self._shapes), held_for)
+        return self._known(snapshot, self._told_behind, most, seats, self._counts[0])
+
+    def stale(self, *, behind: bool) -> int:
+        """How many answers are of earlier capacity.  behind: those to gangs behind a reservation."""
+        return len(self._told_behind.stale if behind else self._told.stale)
 
     def _known(
-        self, snapshot: Snapshot, told: Told, seats: MemberCounts, kept: MemberCounts | None = None
+        self, snapshot: Snapshot, told: Told, most: int | None, *counts: MemberCounts
     ) -> dict[int, Wait]:
-        for number in told.stale:
-            found = self._answer(self._shapes[number], seats, kept, told.held_for)
+        for number in list(islice(told.stale, most)):
+            found = self._answer(self._shapes[number], told.held_for, *counts)
             if found is None:
                 told.answers.pop(number, None)
             elif found != told.answers.get(number):
                 told.answers[number] = found
-        told.stale.clear()
+            told.stale.discard(number)
         above = max((own.priority for own in snapshot.nominations), default=None)
         if above is None:
             return dict(told.answers)
         return {n: own for n, own in told.answers.items() if self._shapes[n].gang.priority > above}
 
-    def _count(self, free: Matrix, left: Matrix | None = None) -> None:
-        """Count in these matrices instead, and note the shapes with other counts."""
-        changed = self._users_of(self._free.follow(free))
-        self._free.extend()
+    def _count(self, free: Matrix) -> None:
+        """Count in this matrix instead, and note the shapes with other counts."""
+        changed = self._users_of(self._counts[0].follow(free))
+        self._counts[0].extend()
         self._told.stale |= changed
         self._told_behind.stale |= changed
-        if left is not None:
-            self._count_left(left)
 
     def _count_left(self, left: Matrix) -> MemberCounts:
-        if self._left is None:
-            self._left = self._free.copy()
-        self._told_behind.stale |= self._users_of(self._left.follow(left))
-        self._left.extend()
-        return self._left
+        if len(self._counts) == 1:
+            self._counts.append(self._counts[0].copy())
+        self._told_behind.stale |= self._users_of(self._counts[1].follow(left))
+        self._counts[1].extend()
+        return self._counts[1]
 
     def _users_of(self, demands: Iterable[int]) -> set[int]:
         return {number for demand in demands for number in self._users.get(demand, ())}
@@ -226,8 +219,8 @@ class StandingAnswers:
         if shape is None:
             return
         self._count(snapshot.free if kept is None else kept)
-        seats = self._free if kept is None else self._count_left(snapshot.free)
-        if self._answer(shape, seats, None if kept is None else self._free, decision.held_for) != decision:
+        counts = self._counts[:1] if kept is None else [self._count_left(snapshot.free), self._counts[0]]
+        if self._answer(shape, decision.held_for, *counts) != decision:
             return
         self._shapes[number] = shape
         if any(role.labels is not None for role in gang.roles):
@@ -238,7 +231,8 @@ class StandingAnswers:
         self._told_behind.stale.add(number)
 
     def _shape(self, gang: Gang, snapshot: Snapshot) -> Shape | None:
-        if not is_countable(gang):
+        bare = not any(role.neighbors or role.demand.ports for role in gang.roles)
+        if not bare or not gang.quorum or gang.anchors or gang.barred:
             return None
         level = snapshot.topology.level(gang.level) if gang.required else None
         roles = tuple(role for role in gang.roles if role.quorum)
@@ -246,17 +240,17 @@ class StandingAnswers:
         index, scale = snapshot.axis.index, self._scale
         if any(name not in index for role in roles for name, _ in role.demand.requests):
             return None
-
-        def numbers(level: int | None) -> tuple[int, ...]:
-            return tuple(self._demands.number(role.demand, level) for role in roles)
-
+        demands, kept_for = (
+            tuple(self._demands.number(role.demand, by) for role in roles)
+            for by in (level, None if spreads else level)
+        )
         return Shape(
             gang,
             roles,
             tuple(len(role.quorum) for role in roles),
             level,
-            numbers(level),
-            numbers(None if spreads else level),
+            demands,
+            kept_for,
             tuple(describe(role.demand) for role in roles),
             tuple(
                 max((want / scale[index[n]] for n, want in own.demand.requests), default=0.0) for own in roles
@@ -278,23 +272,23 @@ class StandingAnswers:
     # ── one answer ──────────────────────────────────────────────────────────────────────────────────────
 
     def _answer(
-        self, shape: Shape, seats: MemberCounts, kept: MemberCounts | None, held_for: GangKey | None
+        self, shape: Shape, held_for: GangKey | None, seats: MemberCounts, kept: MemberCounts | None = None
     ) -> Wait | None:
-        """The planner's answer. None: the gang may fit, or counting does not give the figures."""
+        """The planner's answer. None: the gang may fit, or counting does not give the figures.
+
+        kept: the counts of all that is free, if the gang may use only a part of it.
+        """
         short = self._short(shape, seats)
         if short is None:
             return None
         role, best, domain = short
         demand = shape.demands[role]
-        fixed, resources = self._demands.closed(demand), self._demands.open(demand) - int(seats.nodes[demand])
-        own = Shortfall(
-            shape.needs[role],
-            shape.texts[role],
-            shape.gang.level,
-            domain,
-            best,
-            {**fixed, RESOURCES: resources} if resources else fixed,
+        closed, resources = (
+            self._demands.closed(demand),
+            self._demands.open(demand) - int(seats.nodes[demand]),
         )
+        closed |= {RESOURCES: resources} if resources else {}
+        own = Shortfall(shape.needs[role], shape.texts[role], shape.gang.level, domain, best, closed)
         if kept is not None and self._could_hold(shape, kept):
             return Wait(Reason.CAPACITY_RESERVED, own, held_for=held_for)
         required = shape.gang.required
@@ -357,11 +351,11 @@ class StandingAnswers:
         group = int(seated.sum(axis=0).argmax())
         role = next((own for own in order if seated[own, group] < needs[own]), order[-1])
         best = int(seated[role, group])
-        return role, best, self._snapshot.topology.domains[level][group] if best else ""
+        return role, best, self.snapshot.topology.domains[level][group] if best else ""
 
     def _seated(self, shape: Shape, order: Iterable[int], level: int, rows: Rows, free: Matrix) -> Counts:
         """Counts[b, g]: the members of each role that the planner seats in each domain with these rows, int64[k]."""
-        snapshot, axis = self._snapshot, self._snapshot.axis
+        snapshot, axis = self.snapshot, self.snapshot.axis
         scale, kinds = self._scale, axis.devices
         by_kind = [free[rows, column] for column in kinds]
         devices = sum((own / scale[c] for c, own in zip(kinds, by_kind, strict=True)), np.zeros(len(rows)))

@@ -41,8 +41,8 @@ each of its members causes events. They are taken in one by one and reviewed tog
 never delayed."""
 
 REVIEWED: Final = 256
-"""Members of the gangs that one turn of the event loop adopts or reviews at most, about five milliseconds. After a
-takeover every gang is adopted and then reviewed, and nothing is planned before all of them were."""
+"""Members of the gangs that one turn of the event loop lets catch up or reviews at most, about five milliseconds. For
+example after a takeover every gang is adopted and then reviewed, and nothing is planned before all of them were."""
 
 PAUSE: Final = 0.01
 """Minimum seconds between two such reviews. While a gang is ungated, its members' events come every millisecond."""
@@ -119,7 +119,7 @@ class Service:
             self._settling.cancel()
             self._settling = None
         ledger, loop = self.engine.ledger, asyncio.get_running_loop()
-        if (ledger.ready or ledger.adoption is not None) and not self.may_act():
+        if (ledger.ready or ledger.catch_ups) and not self.may_act():
             self._woken.set()
             return
         began = loop.time()
@@ -171,6 +171,7 @@ class Service:
         sys.setswitchinterval(SWITCH)
         while self._follow_lease():
             self.last_turn = self.clock()
+            await asyncio.sleep(0)  # what a deadline or a takeover brings is a step of its own
             self._woken.clear()
             if self._reviews and self._settling is None and self.may_act():
                 self._settle()  # this replica could not act meanwhile
@@ -221,7 +222,7 @@ class Service:
         held = not self.engine.ledger.acting or self._acting(now)
         if held and blind <= self._blind_after:
             return True
-        if self.engine.ledger.ready:
+        if self.engine.ledger.acting and not self.engine.ledger.blind:
             self.observe([LostSight()])
             why = "cache is stale" if held else "lease expired"
             _log.warning(f"{why}, scheduling paused", held=held, seconds=round(blind))
@@ -229,11 +230,13 @@ class Service:
 
     async def _plan(self) -> None:
         """Plan all pending gangs, in order."""
-        self.engine.snapshot()  # after a change of nodes a step of its own
-        await asyncio.sleep(0)
         began = turned = self.clock()
         asked = False
-        while self.may_act() and (question := self.engine.ask(self.clock())) is not None:
+        while True:
+            for _ in self.engine.prepare():
+                await asyncio.sleep(0)
+            if not self.may_act() or (question := self.engine.ask(self.clock())) is None:
+                break
             asked = True
             decision = await self._decision(question)
             if not self.may_act():

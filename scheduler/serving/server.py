@@ -17,7 +17,7 @@ from aiohttp.log import server_logger
 from prometheus_client import Counter, Gauge
 
 from scheduler.errors import SettingsError
-from scheduler.serving.listener import HEAD_LIMIT, STRANGER_LIMIT, Listener, connection_of, listening
+from scheduler.serving.listener import HEAD_LIMIT, STRANGER_LIMIT, Listener, connection_of
 from scheduler.serving.middleware import Handler
 from scheduler.serving.tls import Identity
 from scheduler.settings import TLSServer
@@ -114,6 +114,28 @@ async def serve(
                 identity.untell(ends)
     finally:
         await runner.cleanup()
+
+
+def listening(host: str, port: int, backlog: int) -> list[socket.socket]:
+    """Sockets to accept from, all on one port. host: a name stands for all of its addresses, the empty text for every
+    address of both families. Raises OSError.
+    """
+    if not host and socket.has_dualstack_ipv6():
+        whole = socket.create_server(("", port), family=socket.AF_INET6, backlog=backlog, dualstack_ipv6=True)
+        whole.setblocking(False)
+        return [whole]
+    found = socket.getaddrinfo(host or "0.0.0.0", port, type=socket.SOCK_STREAM)  # noqa: S104 - as the settings say
+    own: list[socket.socket] = []
+    try:
+        for family, *_, place in dict.fromkeys(found):
+            same = own[0].getsockname()[1] if own else port
+            own.append(socket.create_server((str(place[0]), same), family=family, backlog=backlog))
+            own[-1].setblocking(False)
+    except OSError:
+        for one in own:
+            one.close()
+        raise
+    return own
 
 
 def url(host: str, port: int, *, tls: bool = False) -> str:

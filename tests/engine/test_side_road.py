@@ -276,7 +276,7 @@ def test_equal_gangs_are_thought_about_once() -> None:
     for number in range(100):
         world.submit(a_gang_of_pods(f"g{number}", 3, gpu=1))
     world.watch()
-    assert len(world.engine.cycle._standing.told(0)[0].alike) == 1
+    assert len(world.engine.cycle.standing.told(0)[0].alike) == 1
     assert {
         record.verdict.decision.reason
         for record in world.engine.ledger.registry.gangs.values()

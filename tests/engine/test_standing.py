@@ -3,17 +3,19 @@
 import random
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 
 import pytest
 
-from scheduler.engine import Engine, equivalence, scheduling_queue
+from scheduler.engine import Engine, equivalence, scheduling_queue, standing
 from scheduler.model import events as ev
 from scheduler.model.cluster import Node
 from scheduler.model.demand import Toleration
 from scheduler.model.policy import Policy
 from scheduler.model.queueing import Backfill, Order, Share
-from scheduler.model.workload import GangKey, Phase, Pod, Strategy
+from scheduler.model.workload import GangKey, Phase, Pod, PodKey, Strategy
 from scheduler.placement import planner
+from scheduler.placement.standing_answers import StandingAnswers
 from tests.engine.support.cast import a_gang_of_pods, a_membership, a_pod
 from tests.engine.support.untrue import untrue_answers, untrue_ends
 from tests.support.builders import GPU, a_node, a_taint
@@ -29,7 +31,7 @@ class Story:
     """Nodes come, go, are relabeled and cordoned; pods run, end and are deleted; gangs arrive. Seats are taken at once."""
 
     def __init__(self, seed: int, policy: Policy) -> None:
-        self.chance = random.Random(seed)
+        self.chance, self.apart = random.Random(seed), random.Random(seed)
         self.engine = Engine(policy)
         self.now = 100.0
         self.nodes: dict[str, Node] = {}
@@ -48,6 +50,8 @@ class Story:
         for _ in range(STEPS):
             self.now += self.chance.choice([0.1, 1.0, 10.0])
             self.chance.choice(acts)()
+            for _ in islice(self.engine.prepare(), self.apart.randint(0, 5)):
+                pass  # what is left is for the pass
             self.engine.plan(self.now)
             assert untrue_answers(self.engine) == []
             assert untrue_ends(self.engine, self.now) == []
@@ -180,6 +184,7 @@ def test_each_is_told_what_a_question_would_tell(monkeypatch, policy, seed):
         equivalence, "size_of", lambda _gang, _number: None
     )  # figures of less are not their own
     monkeypatch.setattr(scheduling_queue, "FIRST", 1_000)  # questions that are saved leave more turns
+    monkeypatch.setattr(standing, "PORTION", 2)
     mine = Story(seed, policy)
     quick = list(mine.told())
     monkeypatch.setattr(
@@ -207,3 +212,59 @@ def test_a_pass_over_unlike_gangs_asks_the_planner_about_none(monkeypatch):
     story.engine.plan(story.now + 1)
 
     assert asked == []
+
+
+@pytest.mark.parametrize("backfill", [Backfill.FREE, Backfill.RESERVE])
+def test_answers_are_renewed_in_portions_before_a_question(monkeypatch, backfill):
+    """A device comes back, then a node: each portion renews few answers, and the pass after them none."""
+    monkeypatch.setattr(standing, "PORTION", 4)
+    renewed = []
+    answer = StandingAnswers._answer
+    monkeypatch.setattr(StandingAnswers, "_answer", lambda *args: renewed.append(args[1]) or answer(*args))
+    story = Story(1, Policy(backfill=backfill))
+    waits = [
+        pod
+        for number in range(30)
+        for pod in a_gang_of_pods(f"w{number}", 9, gpu=1, cpu=1 + number / 100, created=float(number))
+    ]
+    story.engine.observe(map(ev.PodSeen, waits), story.now)
+    for happens in (story.engine.plan, lambda _: story.pod_ends(), lambda _: story.another_node()):
+        happens(story.now)
+        story.engine.plan(story.now)
+
+    def portions() -> list[int]:
+        found = []
+        for _ in story.engine.prepare():
+            found.append(len(renewed))
+            renewed.clear()
+        return found
+
+    node = replace(next(iter(story.nodes.values())), labels={"colour": "red"})
+    for event in (ev.PodGone(next(iter(story.running)), PodKey("red", "gone")), ev.NodeSeen(node)):
+        story.engine.observe([event], story.now)
+        renewed.clear()
+        found = portions()
+        assert max(found) < 2 * standing.PORTION
+        assert sum(found) + len(renewed) >= 30
+        renewed.clear()
+        assert portions() == []
+        story.engine.ask(story.now)
+        assert renewed == []
+
+
+def test_portions_end_while_answers_go_stale(monkeypatch):
+    """Something happens after each portion: the questions are asked all the same."""
+    monkeypatch.setattr(standing, "PORTION", 1)
+    story = Story(1, Policy(backfill=Backfill.FREE))
+    for number in range(20):
+        story.engine.observe(
+            map(ev.PodSeen, a_gang_of_pods(f"w{number}", 9, gpu=1, cpu=1 + number / 100)), story.now
+        )
+    story.engine.plan(story.now)
+    portions = 0
+    story.pod_ends()
+    for _ in story.engine.prepare():
+        portions += 1
+        story.another_node()
+    assert 2 < portions < 200
+    assert untrue_answers(story.engine) == []

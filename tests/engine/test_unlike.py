@@ -376,7 +376,7 @@ def test_answers_to_gangs_that_no_longer_wait_are_dropped(monkeypatch) -> None:
         pod = alone(number)
         engine.observe([ev.PodSeen(pod)], NOW + number)
         list(planned_out(engine, NOW + number))
-        assert len(engine.cycle._standing.kept._shapes) <= 9
+        assert len(engine.cycle.standing.kept._shapes) <= 9
         engine.observe([ev.PodGone(pod.uid, pod.key)], NOW + number)
 
 

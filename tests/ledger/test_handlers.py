@@ -1,6 +1,10 @@
 """Blind: nothing is done by a picture that may be the past, and when we see again every limit begins anew."""
 
+from dataclasses import replace
+
 from scheduler.model import events as ev
+from scheduler.model.decision import Refuse
+from scheduler.model.effects import Effect
 from scheduler.model.workload import Phase
 from tests.engine.support.cast import a_gang_of_pods, an_owner
 from tests.ledger.support.desk import POLICY, Desk, names, told
@@ -94,3 +98,64 @@ def test_who_takes_over_has_begun_before_he_is_blind() -> None:
     desk.tell(ev.LostSight(), ev.Synced(), ev.TookOver())
     assert desk.ledger.ready
     assert desk.wanted("train") is not None
+
+
+def in_turns(desk: Desk, *events: ev.Event) -> list[Effect]:
+    """What follows from these events, as the service finds it: a few members at a time."""
+    desk.ledger.take(events, desk.now)
+    effects: list[Effect] = []
+    while desk.ledger.unsettled or desk.ledger.marked:
+        assert not (desk.ledger.ready and desk.ledger.catch_ups)
+        effects += desk.ledger.settle(desk.now, 1)
+    return effects
+
+
+def test_limits_begin_again_in_turns_as_at_once() -> None:
+    """However few gangs a turn goes through, nothing is done before the last one has all of its time."""
+    for back in (lambda desk: desk.tell(ev.SawAgain()), lambda desk: in_turns(desk, ev.SawAgain())):
+        desk = a_desk()
+        desk.see(*a_gang_of_pods("late", 2, gpu=1))
+        desk.wait(POLICY.timeout - 1)
+        desk.tell(ev.LostSight())
+        desk.now += 60
+        assert told(back(desk)) == []
+        assert desk.wanted("late") is not None
+        assert names(desk.wait(POLICY.timeout - 1)) == []
+        assert names(desk.wait(1.1)) == MEMBERS
+
+
+def test_limits_begin_once_more_if_the_cache_is_stale_again_meanwhile() -> None:
+    """The time of the second outage is not the gang's either."""
+    desk = a_desk()
+    desk.see(*a_gang_of_pods("late", 2, gpu=1))
+    desk.tell(ev.LostSight())
+    desk.ledger.take([ev.SawAgain()], desk.now)
+    desk.ledger.settle(desk.now, 1)
+    assert desk.ledger.catch_ups
+    desk.ledger.take([ev.LostSight()], desk.now)
+    desk.now += POLICY.timeout + 1
+    assert told(in_turns(desk, ev.SawAgain())) == []
+    assert names(desk.wait(POLICY.timeout - 1)) == []
+    assert names(desk.wait(1.1)) == MEMBERS
+
+
+def test_a_policy_counts_for_every_gang_in_turns() -> None:
+    """Nothing is planned while some gangs still have specs of the earlier one."""
+    desk = a_desk()
+    for name in ("small", "late"):
+        desk.see(*a_gang_of_pods(name, 4, gpu=1))
+    before = [record.pulse for record in desk.ledger.registry.gangs.values()]
+    desk.ledger.take([ev.PolicyChanged(replace(POLICY, largest_gang=3))], desk.now)
+    assert not desk.ledger.ready
+    in_turns(desk)
+    assert desk.ledger.ready
+    assert [record.pulse for record in desk.ledger.registry.gangs.values()] == [n + 1 for n in before]
+    assert [isinstance(desk.record(name).spec, Refuse) for name in ("train", "small", "late")] == [0, 1, 1]
+
+
+def test_a_standby_has_nothing_to_catch_up() -> None:
+    """It reads every gang with the policy of the moment when it takes over."""
+    desk = Desk(a_node("n1", gpu=8), acting=False)
+    desk.see(*a_gang_of_pods("train", 2, gpu=1))
+    desk.tell(ev.Synced(), ev.PolicyChanged(replace(POLICY, largest_gang=1)))
+    assert not desk.ledger.unsettled

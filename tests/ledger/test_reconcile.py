@@ -80,7 +80,7 @@ def test_events_do_not_prolong_a_review_in_parts() -> None:
     desk.see(*(pod for pods in gangs for pod in pods))
     desk.ledger.take([ev.Synced(), ev.TookOver()], desk.now)
 
-    while desk.ledger.adoption is not None:
+    while desk.ledger.catch_ups:
         desk.ledger.settle(desk.now, 1)
     parts = 1
     while desk.ledger.unsettled:

@@ -9,7 +9,7 @@ import pytest
 from scheduler.model.cluster import Node, Nomination, Snapshot
 from scheduler.model.decision import Decision, Reason, Wait
 from scheduler.model.workload import Gang, GangKey, Strategy
-from scheduler.placement import planner, reservation, standing_answers
+from scheduler.placement import member_counts, planner, reservation, standing_answers
 from scheduler.placement.feasibility import FeasibilityCache
 from scheduler.placement.member_counts import CountedDemands, MemberCounts, changed_rows
 from scheduler.placement.standing_answers import StandingAnswers
@@ -173,7 +173,7 @@ def _held(seed: int) -> tuple[int, int]:
                 standing.learn(number, gang, snapshot, None, told(snapshot, gang, masks))
         fresh = MemberCounts(standing._demands, snapshot.free)
         fresh.extend()
-        kept = standing._free
+        kept = standing._counts[0]
         assert (kept.total == fresh.total).all()
         assert (kept.nodes == fresh.nodes).all()
         assert all((kept.domains[number] == own).all() for number, own in fresh.domains.items())
@@ -286,7 +286,7 @@ def test_what_is_kept_is_bounded(monkeypatch):
 
 def test_demands_without_an_answer_are_bounded_too(monkeypatch) -> None:
     """Gangs that counting says nothing about leave their demands behind, and these fill the store."""
-    monkeypatch.setattr(standing_answers, "DEMANDS_KEPT", 3)
+    monkeypatch.setattr(member_counts, "DEMANDS_KEPT", 3)
     snapshot = a_snapshot([a_node("n0", cpu=8, memory=8, gpu=8)])
     masks = FeasibilityCache()
     standing = StandingAnswers(snapshot, masks)

@@ -118,7 +118,7 @@ async def test_the_limit_is_set():
     """A stranger ends without a hand on it."""
     causes = []
     own = Listener(asyncio.Protocol, most=10, stranger_limit=0.01, closed=causes.append)
-    (listening,) = listener.listening("127.0.0.1", 0, 16)
+    (listening,) = server.listening("127.0.0.1", 0, 16)
     task = asyncio.create_task(own.run(listening))
     peer = socket.create_connection(listening.getsockname())
     await until(lambda: causes == ["silent"])
@@ -252,7 +252,7 @@ async def test_addresses_take_turns():
         def connection_made(self, transport):
             order.append(transport.get_extra_info("peername")[0])
 
-    (listening,) = listener.listening("127.0.0.1", 0, 128)
+    (listening,) = server.listening("127.0.0.1", 0, 128)
     place = listening.getsockname()
     many = [socket.create_connection(place, source_address=("127.0.0.2", 0)) for _ in range(30)]
     one = socket.create_connection(place, source_address=("127.0.0.3", 0))
@@ -271,7 +271,7 @@ async def test_addresses_take_turns():
 async def test_one_connection_that_cannot_begin_is_its_own_fault(monkeypatch):
     """Whatever goes wrong with one, the next one is accepted."""
     own = Listener(asyncio.Protocol, most=100)
-    (listening,) = listener.listening("127.0.0.1", 0, 16)
+    (listening,) = server.listening("127.0.0.1", 0, 16)
     broken = [ValueError("as scripted"), OSError(errno.ENOSPC, "no watches")]
     make = listener.Connection
     monkeypatch.setattr(listener, "RETRY", 0.01)
@@ -294,7 +294,7 @@ async def test_one_connection_that_cannot_begin_is_its_own_fault(monkeypatch):
 
 def test_a_name_is_listened_on_by_all_its_addresses():
     """As `localhost`, which may have one of each family: they have one port."""
-    sockets = listener.listening("localhost", 0, 16)
+    sockets = server.listening("localhost", 0, 16)
     assert len({one.getsockname()[1] for one in sockets}) == 1
     for one in sockets:
         socket.create_connection(one.getsockname()[:2], timeout=5).close()
@@ -305,7 +305,7 @@ async def test_without_files_a_stranger_makes_room(monkeypatch):
     """Where the process may open no more files, the oldest stranger is closed instead of all that come being left."""
     causes = []
     own = Listener(asyncio.Protocol, most=100, closed=causes.append)
-    (listening,) = listener.listening("127.0.0.1", 0, 16)
+    (listening,) = server.listening("127.0.0.1", 0, 16)
     task = asyncio.create_task(own.run(listening))
     first = socket.create_connection(listening.getsockname())
     await until(lambda: len(own.open) == 1)

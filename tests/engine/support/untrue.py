@@ -18,7 +18,7 @@ def untrue_answers(engine: Engine) -> list[tuple[Gang, Wait, object]]:
 
 
 def _answers(engine: Engine) -> Iterator[tuple[Gang, Wait, object]]:
-    standing, snapshot = engine.cycle._standing.kept, engine.snapshot()
+    standing, snapshot = engine.cycle.standing.kept, engine.snapshot()
     if standing is None or not standing.follow(snapshot):
         return
     for number, known in standing.free(snapshot).items():
