@@ -13,6 +13,7 @@ pages and planning, which are on threads of their own, do not count. Each kind o
     filter_in_takeover  kube-scheduler asks about a pod meanwhile
     first_pass          the first pass after it
     node_added, node_changed, node_deleted, pod_ended  the event, what follows from it, and the pass
+    resource_added, resource_gone  the same for a node with a resource that no other node has
     settings_changed    every gang is reviewed by other settings
     current_again       every gang gets its full time, after an outage of the API server
     preemption          a gang comes for which all running pods are candidates
@@ -229,6 +230,8 @@ async def _change(steps: Steps, server: Server, service: Service, nodes: int) ->
             ("node_added", NODES_PATH, "ADDED", _node(nodes + number, f"m{number}")),
             ("node_changed", NODES_PATH, "MODIFIED", _cordoned(nodes + number, f"m{number}")),
             ("node_deleted", NODES_PATH, "DELETED", _node(nodes + number, f"m{number}")),
+            ("resource_added", NODES_PATH, "ADDED", _unlike(nodes + number, f"u{number}")),
+            ("resource_gone", NODES_PATH, "DELETED", _unlike(nodes + number, f"u{number}")),
             ("pod_ended", PODS_PATH, "MODIFIED", _ended(nodes, number * 997)),
         ):
             steps.kind = kind
@@ -274,6 +277,12 @@ def _node(number: int, name: str = "") -> dict[str, Any]:
 def _cordoned(number: int, name: str) -> dict[str, Any]:
     found = _node(number, name)
     found["spec"]["unschedulable"] = True
+    return found
+
+
+def _unlike(number: int, name: str) -> dict[str, Any]:
+    found = _node(number, name)
+    found["status"]["allocatable"]["example.com/npu"] = "8"
     return found
 
 

@@ -14,18 +14,20 @@ from numpy.typing import NDArray
 from scheduler.engine.running_gangs import ExpectedEnds, Footing, RunningGangs
 from scheduler.ledger import Ledger, attained_service, gang_spec, quorum
 from scheduler.ledger.gang import GangRecord, Spec
+from scheduler.ledger.node_table import NodeTable
 from scheduler.model.cluster import Matrix, Snapshot
 from scheduler.model.decision import Reason
 from scheduler.model.preemption_units import By, Kind, Unit
 from scheduler.model.queueing import OVERRUN_AT_LEAST, Estimate, Stay
-from scheduler.model.workload import Gang, GangKey, GiveWay, Pod, gang_of_one
+from scheduler.model.resources import Amounts, ResourceAxis
+from scheduler.model.workload import Gang, GangKey, GiveWay, Pod, Uid, gang_of_one
 from scheduler.placement.reservation import Running
 
 SOON: Final = 30.0
 """Seconds that a terminating pod is assumed to need: the default grace period."""
 
-PORTION: Final = 32
-"""Gangs whose units are found between two turns of the event loop: 3 milliseconds for gangs of ten."""
+PORTION: Final = 384
+"""Pods, and two more for each gang, whose units are found between two turns of the event loop: 3 milliseconds."""
 
 PREEMPT: Final = "preempt"
 EXPLAIN: Final = "explain"
@@ -74,20 +76,26 @@ class Group:
 class Views:
     """The cached results for one gang, valid until the gang changes."""
 
-    made_for: tuple[int, int, int]
+    made_for: tuple[object, ...]
     groups: tuple[Group, ...] | None = None
 
 
 @dataclass(slots=True, eq=False)
 class Gathered:
-    """Units of many gangs that were found in portions, for one gang and one rule.
+    """Units that were found in portions, for one gang and one rule.
 
-    rows: of all numbers.  by_gang: by number of the gang, its pulse and its units then.
+    rows: of all numbers.  units: by number of a gang, its pulse and its units then; by uid of another scheduler's pod, the
+    pod and its units.
     """
 
     gang: Gang
     rows: NDArray[np.int64]
-    by_gang: dict[int, tuple[int, tuple[Unit, ...]]] = field(default_factory=dict)
+    axis: ResourceAxis
+    units: dict[int | Uid, tuple[int | Pod, tuple[Unit, ...]]] = field(default_factory=dict)
+
+    def holds(self, gang: Gang, nodes: NodeTable) -> bool:
+        """Its units are of this gang, in the rows and columns of the nodes now."""
+        return self.gang is gang and self.rows is nodes.rows and self.axis is nodes.axis
 
 
 class PreemptionCandidates:
@@ -108,7 +116,8 @@ class PreemptionCandidates:
         return tuple(replace(own, uses=wide) for own, wide in zip(found, uses, strict=True))
 
     def _of(self, record: GangRecord) -> Views:
-        made_for = (record.number, record.pulse, self._ledger.nodes.layout)
+        nodes = self._ledger.nodes
+        made_for = (record.number, record.pulse, nodes.numbering, nodes.axis)
         views = self._views.get(record.key)
         if views is None or views.made_for != made_for:
             views = self._views[record.key] = Views(made_for)
@@ -144,11 +153,11 @@ class PreemptionCandidates:
         return tuple(
             Stay(
                 gang_of_one(pod.key.namespace, pod.uid),
-                nodes.rows[footing[0]],
-                footing[1],
+                nodes.rows[footing.numbers],
+                footing.uses(nodes.axis),
                 soon,
                 pod.key.namespace if pod.uid in ours else "",
-                uids=footing[2],
+                uids=footing.uids,
             )
             for pod, footing in footings
             if footing
@@ -157,37 +166,49 @@ class PreemptionCandidates:
     def _footing(self, pods: Iterable[Pod]) -> Footing | None:
         nodes = self._ledger.nodes
         places = [(nodes.number(pod.uid), pod) for pod in pods]
-        found = [(number, nodes.vector(pod.demand), pod.uid) for number, pod in places if number is not None]
+        requests: dict[Amounts, int] = {}
+        found = [
+            (number, requests.setdefault(pod.demand.requests, len(requests)), pod.uid)
+            for number, pod in places
+            if number is not None
+        ]
         if not found:
             return None
-        numbers, uses, uids = zip(*found, strict=True)
-        return np.array(numbers, dtype=np.int64), np.array(uses), uids
+        numbers, kinds, uids = zip(*found, strict=True)
+        return Footing(np.array(numbers), tuple(requests), np.array(kinds), uids)
 
     def units(self, may_take: MayTake, now: float, gang: Gang, purpose: str = PREEMPT) -> tuple[Unit, ...]:
         """The units that may be preempted for this gang, each with the work that would be lost."""
-        rows, gathered = self._ledger.nodes.rows, self._gathered.pop(purpose, None)
-        known = gathered.by_gang if gathered and gathered.gang is gang and gathered.rows is rows else {}
+        gathered, registry = self._gathered.pop(purpose, None), self._ledger.registry
+        known = gathered.units if gathered and gathered.holds(gang, self._ledger.nodes) else {}
         found: list[Unit] = []
-        for record in self._ledger.registry.gangs.values():
-            pulse, units = known.get(record.number, (None, ()))
+        for record in registry.gangs.values():
+            pulse, units = known.get(record.number, (-1, ()))
             found += units if pulse == record.pulse else self._units(record, may_take, now)
-        for uid, pod in self._ledger.registry.foreign_pods.items():
-            by = may_take(None, pod) if pod.node is not None and not pod.deleting else None
-            if by is not None:
-                for group in self._group(Kind.POD, [pod], GiveWay.EVICT):
-                    found.append(group.unit(gang_of_one(pod.key.namespace, uid), rows, now, by))
+        for uid, pod in registry.foreign_pods.items():
+            then, units = known.get(uid, (-1, ()))
+            found += units if then is pod else self._foreign(pod, may_take, now)
         return tuple(found)
 
     def gather(self, may_take: MayTake, now: float, gang: Gang, purpose: str = PREEMPT) -> Iterator[None]:
         """Find these units beforehand, in portions. Those of gangs that change until `units` is called are found again."""
-        rows, gathered = self._ledger.nodes.rows, self._gathered.get(purpose)
-        if gathered is not None and gathered.gang is gang and gathered.rows is rows:
+        gathered, registry, nodes = self._gathered.get(purpose), self._ledger.registry, self._ledger.nodes
+        if gathered is not None and gathered.holds(gang, nodes):
             return
-        self._gathered[purpose] = gathered = Gathered(gang, rows)
-        for number, record in enumerate(list(self._ledger.registry.gangs.values())):
-            gathered.by_gang[record.number] = record.pulse, tuple(self._units(record, may_take, now))
-            if number % PORTION == PORTION - 1:
+        gathered = self._gathered[purpose] = Gathered(gang, nodes.rows, nodes.axis)
+        cost = 0
+        for record in list(registry.gangs.values()):
+            gathered.units[record.number] = record.pulse, tuple(self._units(record, may_take, now))
+            cost += 2 + len(record.members)
+            if cost > PORTION:
                 yield
+                cost = 0
+        for uid, pod in list(registry.foreign_pods.items()):
+            gathered.units[uid] = pod, tuple(self._foreign(pod, may_take, now))
+            cost += 1
+            if cost > PORTION:
+                yield
+                cost = 0
 
     def staying(self, units: Iterable[Unit], start: float, now: float) -> tuple[Unit, ...]:
         """The units that are expected to still run at `start`, so the reservation does not count on their capacity."""
@@ -206,6 +227,13 @@ class PreemptionCandidates:
             taken = by is not None and (group.kind is Kind.SURPLUS or whole)
             if by is not None and taken and (rows[group.numbers] >= 0).all():
                 yield group.unit(record.key, rows, now, by)
+
+    def _foreign(self, pod: Pod, may_take: MayTake, now: float) -> Iterator[Unit]:
+        """The unit for a pod of another scheduler."""
+        by = may_take(None, pod) if pod.node is not None and not pod.deleting else None
+        if by is not None:
+            for group in self._group(Kind.POD, [pod], GiveWay.EVICT):
+                yield group.unit(gang_of_one(pod.key.namespace, pod.uid), self._ledger.nodes.rows, now, by)
 
     def _groups(self, record: GangRecord) -> tuple[Group, ...]:
         """Its surplus one by one, and the rest, which takes all surplus along. A Job that is suspended leaves whole."""
@@ -232,8 +260,8 @@ class PreemptionCandidates:
 
     def _group(self, kind: Kind, pods: Sequence[Pod], way: GiveWay) -> Iterator[Group]:
         footing = self._footing(pods)
-        if footing is not None and len(footing[0]) == len(pods):
-            yield Group(kind, tuple(pods), *footing[:2], way)
+        if footing is not None and len(footing.numbers) == len(pods):
+            yield Group(kind, tuple(pods), footing.numbers, footing.uses(self._ledger.nodes.axis), way)
 
 
 def _right(may_take: MayTake, record: GangRecord, pods: Sequence[Pod]) -> By | None:

@@ -18,11 +18,27 @@ from scheduler.ledger.observed_runs import RunTerms
 from scheduler.ledger.phase import SEATED
 from scheduler.model.cluster import Matrix
 from scheduler.model.queueing import Estimate, Stay
+from scheduler.model.resources import Amounts, ResourceAxis
 from scheduler.model.workload import GangKey, Pod, Uid
 from scheduler.placement.reservation import Running, overrun_at_least
 
-Footing: TypeAlias = tuple[NDArray[np.int64], Matrix, tuple[Uid, ...]]
-"""Numbers of nodes int64[k], uses float64[k, r] and uids of some pods."""
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Footing:
+    """Where some pods are and what they request, whatever other nodes and resources there are.
+
+    numbers: int64[k], see `NodeTable.rows`.  requests: the distinct ones.  kinds: int64[k], which of them each pod has.
+    """
+
+    numbers: NDArray[np.int64]
+    requests: tuple[Amounts, ...]
+    kinds: NDArray[np.int64]
+    uids: tuple[Uid, ...]
+
+    def uses(self, axis: ResourceAxis) -> Matrix:
+        """float64[k, r]: without resources that no node has."""
+        return np.array([axis.part(own) for own in self.requests]).take(self.kinds, axis=0)
+
 
 UNKNOWN: Final = Estimate(0.0, 0.0, 0.0)
 """The end of a gang whose columns hold it."""
@@ -31,23 +47,28 @@ KINDS_KEPT: Final = 64
 """Kinds of gangs with an estimate, beyond two for each gang. Then those of ended gangs are dropped."""
 
 
-Rowed: TypeAlias = dict[int, tuple[Stay, Stay]]
-"""By place: a stay with numbers of nodes, and the same with rows."""
+Seated: TypeAlias = tuple[GangKey, Footing]
+
+Rowed: TypeAlias = dict[int, tuple[Seated, Stay]]
+"""By place: a gang with numbers of nodes, and its stay with rows."""
 
 
 class StaysInRows(Sequence[Stay]):
-    """Stays with rows of one snapshot instead of numbers of nodes. Each is converted when it is first read.
+    """Stays in the rows and columns of one snapshot. Each is made when it is first read.
 
-    rows: int64 by number, see `NodeTable.rows`.  known: the conversions so far, which later copies share.
+    rows: int64 by number, see `NodeTable.rows`.  known: those made so far, which later copies share.
     """
 
-    def __init__(self, stays: Sequence[Stay], rows: NDArray[np.int64], known: Rowed) -> None:
-        self._stays = stays
+    def __init__(
+        self, gangs: Sequence[Seated], rows: NDArray[np.int64], axis: ResourceAxis, known: Rowed
+    ) -> None:
+        self._gangs = gangs
         self._rows = rows
+        self._axis = axis
         self._known = known
 
     def __len__(self) -> int:
-        return len(self._stays)
+        return len(self._gangs)
 
     @overload
     def __getitem__(self, place: int) -> Stay: ...
@@ -57,21 +78,21 @@ class StaysInRows(Sequence[Stay]):
 
     def __getitem__(self, place: int | slice) -> Stay | Sequence[Stay]:
         if isinstance(place, slice):
-            return StaysInRows(self._stays[place], self._rows, {})
-        stay, known = self._stays[place], self._known.get(place)
-        if known is None or known[0] is not stay:
-            known = self._known[place] = stay, in_rows(stay, self._rows)
+            return StaysInRows(self._gangs[place], self._rows, self._axis, {})
+        gang, known = self._gangs[place], self._known.get(place)
+        if known is None or known[0] is not gang:
+            known = self._known[place] = gang, in_rows(*gang, self._rows, self._axis)
         return known[1]
 
 
-def in_rows(stay: Stay, rows: NDArray[np.int64]) -> Stay:
-    """The stay of pods on the nodes with these numbers, without those whose node is deleted."""
-    own, uses, uids = rows[stay.rows], stay.uses, stay.uids
+def in_rows(key: GangKey, footing: Footing, rows: NDArray[np.int64], axis: ResourceAxis) -> Stay:
+    """The stay of these pods, without those whose node is deleted."""
+    own, uses, uids = rows[footing.numbers], footing.uses(axis), footing.uids
     if (own < 0).any():
         there = own >= 0
         own, uses = own[there], uses[there]
         uids = tuple(uid for uid, on in zip(uids, there.tolist(), strict=True) if on)
-    return Stay(stay.key, own, uses, stay.ends, stay.namespace, stay.likely, stay.latest, uids)
+    return Stay(key, own, uses, UNKNOWN, key.namespace, uids=uids)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,17 +125,16 @@ class RunningGangs:
     def __init__(self, ledger: Ledger, footing: Callable[[Iterable[Pod]], Footing | None]) -> None:
         self._ledger = ledger
         self._footing = footing
-        self._layout = -1
-        """The layout of resources and numbers of nodes to which stays refer."""
+        self._numbering = -1
+        """The numbering of nodes to which gangs refer."""
         self._clear()
 
     def _clear(self) -> None:
         self._place: dict[GangKey, int] = {}
-        self._stays: list[Stay] = []
-        """With numbers of nodes as rows."""
+        self._gangs: list[Seated] = []
         self._rowed: Rowed = {}
-        self._rows = self._ledger.nodes.rows
-        """The rows to which `_rowed` refers."""
+        self._rows, self._axis = self._ledger.nodes.rows, self._ledger.nodes.axis
+        """The rows and columns to which `_rowed` refers."""
         self._unused: list[int] = []
         self._numbers = np.zeros(0, dtype=np.int64)
         """By place, the gang's number; -1: the place is unused."""
@@ -142,7 +162,7 @@ class RunningGangs:
             least=own[:, 3],
             latest=began + self._most[places],
             pods=self._pods[places],
-            stays=StaysInRows(self._stays.copy(), self._rows, self._rowed),
+            stays=self._stays(),
             places=places,
         )
 
@@ -150,11 +170,14 @@ class RunningGangs:
         """The same with bounds and forecasts. Any thread may make stays of it."""
         places, began = self._now(now)
         return ExpectedEnds(
-            stays=StaysInRows(self._stays.copy(), self._rows, self._rowed),
+            stays=self._stays(),
             places=places,
             ends=began[:, None] + self._estimates[self._kind[places]][:, [0, 1, 2, 4, 5, 6]],
             latest=began + self._most[places],
         )
+
+    def _stays(self) -> StaysInRows:
+        return StaysInRows(self._gangs.copy(), self._rows, self._axis, self._rowed)
 
     def _now(self, now: float) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """The places in use, and when their gangs began: now, if they have not yet."""
@@ -169,13 +192,13 @@ class RunningGangs:
     def follow(self) -> None:
         """Read what has changed since the last call."""
         registry, nodes = self._ledger.registry, self._ledger.nodes
-        layout, changed = nodes.layout, registry.changed()
-        if changed is None or (layout != self._layout and self._stays):
+        numbering, changed = nodes.numbering, registry.changed()
+        if changed is None or (numbering != self._numbering and self._gangs):
             self._clear()
             changed = registry.gangs
-        self._layout = -1  # if a gang cannot be read, all are read again
-        if self._rows is not nodes.rows:
-            self._rows, self._rowed = nodes.rows, {}
+        self._numbering = -1  # if a gang cannot be read, all are read again
+        if self._rows is not nodes.rows or self._axis is not nodes.axis:
+            self._rows, self._axis, self._rowed = nodes.rows, nodes.axis, {}
         for key in changed:
             self._read(key, registry.gangs.get(key))
         if len(self._kinds) > 2 * len(self._place) + KINDS_KEPT:  # most belong to gangs that have ended
@@ -183,43 +206,39 @@ class RunningGangs:
             for key, place in self._place.items():
                 self._kind[place] = self._number(observed_runs.terms(self._ledger, registry.gangs[key]))
         self._learn()
-        self._layout = layout
+        self._numbering = numbering
 
     def _read(self, key: GangKey, record: GangRecord | None) -> None:
         place = self._place.get(key)
         seated = record is not None and record.state in SEATED
         terms = observed_runs.terms(self._ledger, record) if record is not None and seated else None
-        stay = self._stay(record, terms) if record is not None and terms is not None else None
-        if record is None or terms is None or stay is None:
+        footing = self._footing_of(record, terms) if record is not None and terms is not None else None
+        if record is None or terms is None or footing is None:
             if place is not None:
                 del self._place[key]
                 self._numbers[place] = -1
                 self._unused.append(place)
             return
         if place is None:
-            place = self._place[key] = self._unused.pop() if self._unused else self._another(stay)
+            place = self._place[key] = self._unused.pop() if self._unused else self._another((key, footing))
         since, most = record.observed.since, terms.most
-        self._stays[place] = stay
+        self._gangs[place] = key, footing
         self._numbers[place] = record.number
-        self._pods[place] = len(stay.rows)
+        self._pods[place] = len(footing.numbers)
         self._since[place] = np.nan if since is None else since
         self._most[place] = np.inf if most is None else most
         self._kind[place] = self._number(terms)
 
-    def _stay(self, record: GangRecord, terms: RunTerms) -> Stay | None:
+    def _footing_of(self, record: GangRecord, terms: RunTerms) -> Footing | None:
         """Its pods. None: none has a node, or it does not end by itself."""
         declares = isinstance(record.spec, Spec) and record.spec.wish.expected_runtime is not None
         if terms.endless and terms.most is None and not declares:
             return None
-        footing = self._footing([m.pod for m in record.live() if _seated(m)])
-        if footing is None:
-            return None
-        numbers, uses, uids = footing
-        return Stay(record.key, numbers, uses, UNKNOWN, record.key.namespace, uids=uids)
+        return self._footing([m.pod for m in record.live() if _seated(m)])
 
-    def _another(self, stay: Stay) -> int:
+    def _another(self, gang: Seated) -> int:
         """A new place, for this gang. The columns double when they are full."""
-        place = len(self._stays)
+        place = len(self._gangs)
         if place == len(self._numbers):
             more = max(64, place)
             self._numbers = np.append(self._numbers, np.full(more, -1, dtype=np.int64))
@@ -227,7 +246,7 @@ class RunningGangs:
             self._kind = np.append(self._kind, np.zeros(more, dtype=np.int64))
             self._since = np.append(self._since, np.zeros(more))
             self._most = np.append(self._most, np.zeros(more))
-        self._stays.append(stay)
+        self._gangs.append(gang)
         return place
 
     def _number(self, terms: RunTerms) -> int:

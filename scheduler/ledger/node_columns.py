@@ -27,7 +27,7 @@ from scheduler.model.cluster import (
     taint_masks,
 )
 from scheduler.model.demand import Taint
-from scheduler.model.resources import UNLIMITED, ResourceAxis, is_unlimited
+from scheduler.model.resources import NATIVE, ResourceAxis
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,21 +74,30 @@ class NodeColumns:
             taints=taint_masks(nodes),
         )
 
-    def covers(self, nodes: Sequence[Node], gone: Iterable[str]) -> bool:
-        """After these nodes have changed or were added, and those with these names deleted, there are the same resources."""
-        names, leaving = set(self.axis.names), set(gone)
-        for node in nodes:
-            row = self.index.get(node.name)
-            if (row is None and not names.issuperset(node.resources)) or (
-                row is not None and self.nodes[row].resources != node.resources
-            ):
-                return False
-        lost = {
-            name for own in leaving if own in self.index for name in self.nodes[self.index[own]].resources
-        }
-        return not lost or any(
-            node.name not in leaving and lost.issubset(node.resources) for node in self.nodes
-        )
+    def axis_after(self, changed: Iterable[Node], gone: Iterable[str]) -> ResourceAxis:
+        """The resources after these nodes have changed or were added, and those with these names deleted."""
+        now = {node.name: node.resources for node in changed}
+        rows = [self.index[name] for name in {*now, *gone} if name in self.index]
+        came = {name for own in now.values() for name in own}
+        others = np.ones(len(self.names), dtype=np.bool_)
+        others[rows] = False
+        had = {name for row in rows for name in self.nodes[row].resources}
+        lost = self.axis.index.keys() & had - came - {*NATIVE}
+        for name in sorted(lost):
+            column = self.axis.index[name]
+            if (others & (self.capacity[:, column] != self.axis.unnamed[column])).any():
+                lost.remove(name)
+        if not lost and came <= self.axis.index.keys():
+            return self.axis
+        return ResourceAxis().extended(came.union(self.axis.names) - lost)
+
+    def on(self, axis: ResourceAxis) -> Self:
+        """The same nodes with the columns of this axis."""
+        if axis is self.axis:
+            return self
+        capacity = axis.moved(self.capacity, self.axis, axis.unnamed)
+        capacity.flags.writeable = False
+        return replace(self, axis=axis, capacity=capacity)
 
     def among(self, added: Collection[str], gone: Collection[str]) -> Self:
         """The columns with these nodes added, which have no attributes yet, and those with these names deleted."""
@@ -139,7 +148,7 @@ class NodeColumns:
     def after(self, changed: Sequence[Node]) -> Self:
         """The columns after these nodes have changed, equal to new ones. A part without a change is the same object.
 
-        Only if they have rows, and it `covers` them.
+        Only if they have rows, and their resources columns.
         """
         pairs = {self.index[node.name]: (self.nodes[self.index[node.name]], node) for node in changed}
         nodes, moved = list(self.nodes), dict[str, dict[int, str | None]]()
@@ -183,7 +192,7 @@ def _inverse(numbers: NDArray[np.int64], count: int) -> NDArray[np.int64]:
 
 def _fill(capacity: Matrix, axis: ResourceAxis, rows: Iterable[tuple[int, Node]]) -> None:
     """Write the amounts of these nodes. A resource that a node does not name is 0, or unlimited."""
-    nothing = np.array([UNLIMITED if is_unlimited(name) else 0.0 for name in axis.names])
+    nothing = axis.unnamed
     for row, node in rows:
         capacity[row] = nothing
         for resource, value in node.capacity:

@@ -4,6 +4,7 @@ A pod uses resources in exactly one place: on its node, or else on the node of i
 keyed by the pod's uid, so no order of events can count a pod twice.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
@@ -55,7 +56,9 @@ class NodeTable:
         """Nodes that have changed since the columns were made."""
         self._used: Matrix = np.zeros((0, 0))
         """float64[n, r]: what is used, in the rows of `_columns`."""
-        self._layout = 0
+        self._unserved: dict[str, Counter[str]] = {}
+        """By resource that no node has, and by node of `_columns`: what pods use of it."""
+        self._numbering = 0
         self.version = 0
         """Changes with everything except resource use and labels that nothing asks about."""
         self.generation = 0
@@ -162,16 +165,21 @@ class NodeTable:
         return self._pods.get(node, {}).keys()
 
     @property
-    def layout(self) -> int:
-        """Changes with the resources, which are the columns of snapshots, and with the numbers of nodes."""
+    def numbering(self) -> int:
+        """Changes when nodes get other numbers."""
         self._now()
-        return self._layout
+        return self._numbering
+
+    @property
+    def axis(self) -> ResourceAxis:
+        """The resources of snapshots. The same object until they change."""
+        return self._now().axis
 
     @property
     def rows(self) -> NDArray[np.int64]:
         """int64 by number of a node: its row in a snapshot, -1 if it is deleted. The array never changes.
 
-        A node keeps its number when other nodes come and go, until `layout` changes.
+        A node keeps its number when other nodes come and go, until `numbering` changes.
         """
         return self._now().rows
 
@@ -188,7 +196,7 @@ class NodeTable:
     def _vector(self, axis: ResourceAxis, demand: Demand) -> Vector:
         row = self._vectors.get(demand.requests)
         if row is None:
-            row = axis.vector(tuple((name, value) for name, value in demand.requests if name in axis.index))
+            row = axis.part(demand.requests)
             if len(self._vectors) >= VECTORS_KEPT:
                 self._vectors.clear()
             self._vectors[demand.requests] = row
@@ -296,9 +304,17 @@ class NodeTable:
 
     def _use(self, node: str, demand: Demand, sign: float) -> None:
         self.generation += 1
-        columns = self._columns
-        if columns is not None and (row := columns.index.get(node)) is not None:
-            self._used[row] += sign * self._vector(columns.axis, demand)
+        if self._columns is not None and node in self._columns.index:
+            self._count(self._columns, node, demand, sign)
+
+    def _count(self, columns: NodeColumns, node: str, demand: Demand, sign: float) -> None:
+        self._used[columns.index[node]] += sign * self._vector(columns.axis, demand)
+        for name, value in demand.requests:
+            if name not in columns.axis.index:
+                own = self._unserved.setdefault(name, Counter())
+                own[node] += int(sign) * value
+                if not own[node]:
+                    del own[node]
 
     def _now(self) -> NodeColumns:
         """The columns, renewed after a change of nodes."""
@@ -313,13 +329,14 @@ class NodeTable:
             now = NodeColumns.of([self._nodes[name] for name in sorted(self._nodes)], self._levels)
             added = now.names
             self._used = np.zeros(now.capacity.shape)
+            self._unserved.clear()
             self._vectors.clear()
-            self._layout += 1
+            self._numbering += 1
         self._columns = now
         self._stale.clear()
         for name in added:
             for demand in self._pods.get(name, {}).values():
-                self._used[now.index[name]] += self._vector(now.axis, demand)
+                self._count(now, name, demand, 1.0)
         return now
 
     def _adapted(
@@ -327,15 +344,35 @@ class NodeTable:
     ) -> tuple[NodeColumns, Sequence[str]] | None:
         """The columns and what is used, adapted, and the nodes of which the use is still 0. None: too much changed."""
         gone = {name for name in self._stale if name in before.index and name not in self._nodes}
-        many = len(self._stale) > FEW or len(before.rows) > 2 * len(self._nodes) + GONE_KEPT
-        if many or not before.covers(changed, gone):
+        if len(self._stale) > FEW or len(before.rows) > 2 * len(self._nodes) + GONE_KEPT:
             return None
         added = [node.name for node in changed if node.name not in before.index]
-        now = before.among(added, gone).after(changed)
+        axis = before.axis_after(changed, gone)
+        self._move(before, axis)
+        for own in self._unserved.values():
+            for name in gone:
+                own.pop(name, None)
+        self._unserved = {name: own for name, own in self._unserved.items() if own}
+        now = before.on(axis).among(added, gone).after(changed)
         if added or gone:
             rows = np.append(before.rows, np.full(len(added), -1))[now.numbers]
             self._used = np.where((rows >= 0)[:, np.newaxis], self._used[rows], 0.0)
         return now, added
+
+    def _move(self, before: NodeColumns, axis: ResourceAxis) -> None:
+        """Move what is used to the columns of this axis, in the same rows."""
+        if axis is before.axis:
+            return
+        for name in before.axis.index.keys() - axis.index.keys():
+            used = self._used[:, before.axis.index[name]]
+            rows = np.flatnonzero(used)
+            users = map(before.names.__getitem__, rows.tolist())
+            self._unserved[name] = Counter(dict(zip(users, used[rows].astype(int).tolist(), strict=True)))
+        self._used = axis.moved(self._used, before.axis)
+        for name in self._unserved.keys() & axis.index.keys():
+            own = self._unserved.pop(name)
+            self._used[[before.index[node] for node in own], axis.index[name]] = list(own.values())
+        self._vectors.clear()
 
     def _port_masks(self, columns: NodeColumns) -> tuple[tuple[HostPort, Mask], ...]:
         """Host ports in use, with their nodes. Rebuilt only when a pod with host ports came or left."""

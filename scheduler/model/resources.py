@@ -203,3 +203,31 @@ class ResourceAxis:
             if name in self.index or not is_unlimited(name):
                 row[self.index[name]] = value
         return row
+
+    def part(self, wanted: Amounts) -> Vector:
+        """float64[r]: the amounts in columns. Resources that no node has are left out."""
+        row = np.zeros(len(self.names))
+        for name, value in wanted:
+            if (column := self.index.get(name)) is not None:
+                row[column] = value
+        return row
+
+    @property
+    def unnamed(self) -> Vector:
+        """float64[r]: what a node has of resources that it does not name: nothing, or no limit."""
+        return np.array([UNLIMITED if is_unlimited(name) else 0.0 for name in self.names], dtype=np.float64)
+
+    def moved(
+        self, matrix: NDArray[np.float64], before: "ResourceAxis", new: Vector | float = 0.0
+    ) -> NDArray[np.float64]:
+        """float64[n, r]: a matrix with the columns of the axis `before` in these columns.
+
+        new: float64[r] or one for all, the amounts in columns that it had not.
+        """
+        if before is self:
+            return matrix
+        out = np.full((len(matrix), len(self)), new)
+        for column, name in enumerate(self.names):
+            if name in before.index:
+                out[:, column] = matrix[:, before.index[name]]
+        return out

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.model.admission import KINDS, NodePicture, obstacles
-from scheduler.model.cluster import NOWHERE, Mask, Matrix, Snapshot, Topology
+from scheduler.model.cluster import NOWHERE, Mask, Matrix, Snapshot
 from scheduler.model.demand import Demand
 from scheduler.model.resources import Vector
 from scheduler.placement.distribution import MOST, Codes, Counts
@@ -82,7 +82,7 @@ class CountedDemands:
         """Most demands may go to the same nodes."""
         self._place: Final[list[int]] = []
         """By demand, its number in `_nodes`."""
-        self._wants: Final[list[Vector]] = []
+        self._wants: list[Vector] = []
         self.domains = 0
         """The numbers that the sums by domain of all demands have together."""
 
@@ -120,6 +120,8 @@ class CountedDemands:
         """
         moved = []
         before, self.snapshot = self.snapshot, snapshot
+        if self._wants:
+            self._wants = list(snapshot.axis.moved(np.array(self._wants), before.axis))
         self.domains = sum(self._groups(level) for _, level in self._keys)
         sides = [
             (NodePicture.of([own.nodes[row] for row in rows.tolist()]), own.topology.columns[:, rows])
@@ -249,16 +251,17 @@ class MemberCounts:
         found: list[int] = np.flatnonzero(differs).tolist()
         return found
 
-    def enter(self, before: Topology, changes: NodeChanges) -> None:
-        """Take the new rows and domains. On nodes that changed or came, nothing is free yet. Call it after `leave`.
+    def enter(self, before: Snapshot, changes: NodeChanges) -> None:
+        """Take the new rows, columns and domains. On nodes that changed or came, nothing is free yet. Call it after `leave`.
 
-        before: the earlier domains.
+        before: the earlier nodes.
         """
-        free = self.free[changes.rows]
+        now = self._demands.snapshot
+        free = now.axis.moved(self.free, before.axis, now.axis.unnamed)[changes.rows]
         free[changes.come] = 0.0
         self.free = free
-        names = self._demands.snapshot.topology.domains
-        for level, earlier in enumerate(before.domains):
+        names = now.topology.domains
+        for level, earlier in enumerate(before.topology.domains):
             counted_here = [number for number in self.domains if self._demands.level(number) == level]
             if not counted_here or earlier == names[level]:
                 continue

@@ -33,7 +33,7 @@ class NodeChanges:
         if not before.nodes or not after.nodes:
             return None
         old, new = (np.fromiter(map(id, own.nodes), dtype=np.int64) for own in (before, after))
-        stays, stayed = np.isin(old, new), np.isin(new, old)
+        stays, stayed = (np.isin(*pair, assume_unique=True) for pair in ((old, new), (new, old)))
         rows = np.full(len(new), -1)
         rows[stayed] = np.flatnonzero(stays)  # both are in the order of the names
         gone, come = np.flatnonzero(~stays), np.flatnonzero(~stayed)

@@ -86,7 +86,7 @@ class StandingAnswers:
     def __init__(self, snapshot: Snapshot, masks: FeasibilityCache) -> None:
         self.snapshot = snapshot
         self._masks: Final = masks
-        self._scale: Final = snapshot.scale
+        self._scale = snapshot.scale
         self._demands: Final = CountedDemands(snapshot, masks)
         self._shapes: Final[dict[int, Shape]] = {}
         self._users: Final[dict[int, set[int]]] = {}
@@ -108,15 +108,17 @@ class StandingAnswers:
             return True
         changes = self._masks.changes(before, snapshot)
         # 1. Sizes are shares of the largest node. For many nodes, asking again costs as much.
-        comparable = before.axis == snapshot.axis and np.array_equal(self._scale, snapshot.scale)
+        axis, scale = snapshot.axis, snapshot.scale
+        sizes = axis.moved(self._scale[np.newaxis], before.axis, scale)[0]
+        comparable = before.axis.index.keys() <= axis.index.keys() and np.array_equal(sizes, scale)
         if changes is None or not comparable or len(changes.labels) > NODES_FOLLOWED:
             return False
         # 2. The counts move to the new rows and domains.
         demands = [demand for own in self._counts for demand in own.leave(changes)]
-        self.snapshot = snapshot
+        self.snapshot, self._scale = snapshot, scale
         demands += self._demands.follow(snapshot, changes)
         for own in self._counts:
-            own.enter(before.topology, changes)
+            own.enter(before, changes)
         # 3. A gang that might not fit even in an empty cluster gets another answer.
         fits = self._masks.has_seats_if_empty
         for number in [n for n, own in self._shapes.items() if not fits(snapshot, own.if_empty)]:

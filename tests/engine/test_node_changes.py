@@ -31,6 +31,7 @@ LABELS = {
     PRODUCTS[0]: ("A100", "H100"),
     NOTE: ("one", "two"),
 }
+OTHERS = ("example.com/npu", "hugepages-2Mi", "attachable-volumes-disk")
 OWN = PodSelector(("default",), None, (Requirement("app", Operator.EXISTS),))
 RULES = (
     Neighbors(),
@@ -68,7 +69,7 @@ class Cluster:
         labels = {
             key: self.chance.choice(values) for key, values in LABELS.items() if self.chance.random() < 0.8
         }
-        self.put(a_node(name, gpu=self.chance.randint(1, 4), labels=labels))
+        self.put(a_node(name, gpu=self.chance.randint(1, 4), labels=labels, more=self._others(0.2)))
 
     def remove(self) -> None:
         if len(self.nodes) > 2:
@@ -93,7 +94,8 @@ class Cluster:
 
     def resize(self) -> None:
         node = self._node()
-        self.put(replace(a_node(node.name, gpu=self.chance.randint(1, 4)), labels=node.labels))
+        gpu, more = self.chance.randint(1, 4), self._others(0.2)
+        self.put(replace(a_node(node.name, gpu=gpu, more=more), labels=node.labels))
 
     def run(self) -> None:
         """A pod is bound beside all rules."""
@@ -127,12 +129,16 @@ class Cluster:
         if self.pods:
             self._gone(self.chance.choice(list(self.pods.values())))
 
+    def _others(self, share: float) -> dict[str, int]:
+        return {name: self.chance.randint(1, 3) for name in OTHERS if self.chance.random() < share}
+
     def _node(self) -> Node:
         return self.nodes[self.chance.choice(sorted(self.nodes))]
 
     def _pod(self, gpu: int, membership: Membership | None) -> Pod:
         self.born += 1
-        pod = a_pod(f"p{self.born}", gpu=gpu, gated=True, membership=membership)
+        more = self._others(0.05)
+        pod = a_pod(f"p{self.born}", gpu=gpu, more=more, gated=True, membership=membership)
         demand = pod.demand
         if self.chance.random() < 0.3:
             demand = replace(demand, selector=((POOL, "train"),))
@@ -187,7 +193,7 @@ ACTS = {
 def test_every_waiting_gang_has_the_answer_of_the_full_computation(seed: int) -> None:
     """After any change of nodes and pods, and a pass. What is kept of nodes, masks and running gangs is right, too."""
     cluster, compared = Cluster(seed), 0
-    for act in cluster.chance.choices(list(ACTS), list(ACTS.values()), k=120):
+    for act in cluster.chance.choices(list(ACTS), list(ACTS.values()), k=150):
         act(cluster)
         if cluster.chance.random() < 0.7:
             compared += cluster.check()

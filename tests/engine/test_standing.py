@@ -21,6 +21,9 @@ from tests.engine.support.untrue import untrue_answers, untrue_ends
 from tests.support.builders import GPU, a_node, a_taint
 
 STEPS = 40
+OTHERS = {"hugepages-2Mi": 2}
+"""What some nodes have, and pods of all nodes request."""
+
 State = dict[str, tuple[object, ...]]
 
 
@@ -61,6 +64,7 @@ class Story:
             f"n{self.number:03}",
             cpu=self.chance.randint(2, 8),
             gpu=self.chance.randint(1, 4),
+            more=OTHERS if self.number % 7 == 0 else None,
             rack=self.chance.choice(["r0", "r1", None]),
             area=self.chance.choice(["a0", "a1"]),
             taints=self.chance.choice([(), (), (a_taint("own"),)]),
@@ -68,7 +72,8 @@ class Story:
         self.nodes[node.name] = node
         self.engine.observe([ev.NodeSeen(node)], self.now)
         for number in range(dict(node.capacity)[GPU]):
-            pod = a_pod(f"run-{node.name}-{number}", gpu=1, cpu=1, node=node.name, namespace="red")
+            name, more = f"run-{node.name}-{number}", OTHERS if number == 2 else None
+            pod = a_pod(name, gpu=1, cpu=1, more=more, node=node.name, namespace="red")
             self.runs(pod, node.name)
 
     def runs(self, pod: Pod, node: str) -> None:

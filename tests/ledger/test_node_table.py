@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from scheduler.ledger.node_table import FEW, GONE_KEPT, KEYS_KEPT, VECTORS_KEPT, NodeTable
 from scheduler.model.cluster import DEFAULT_LEVELS, PRODUCTS, Node
+from scheduler.model.resources import UNLIMITED
 from scheduler.model.workload import Uid
 from tests.ledger.support.desk import QUICK, overdrawn
 from tests.ledger.support.invariants import of_nodes
@@ -43,6 +44,8 @@ def test_a_pod_uses_room_in_one_place() -> None:
     assert free_of(table, "n1") == 4
 
 
+NPU, VOLUMES = {"example.com/npu": 1}, {"attachable-volumes-disk": 2}
+OTHERS = ({}, NPU, VOLUMES, NPU | VOLUMES)
 KEYS = (HOST, RACK, AREA, "example.com/note")
 
 
@@ -60,7 +63,7 @@ moves = st.lists(
     st.one_of(
         st.tuples(st.just("put"), st.integers(0, 4), st.integers(0, 3), st.integers(0, 3)),
         st.tuples(st.just("take"), st.integers(0, 4), st.just(0), st.just(0)),
-        st.tuples(st.just("node"), st.integers(0, 3), st.integers(0, 4), st.just(0)),
+        st.tuples(st.just("node"), st.integers(0, 3), st.integers(0, 4), st.integers(0, 3)),
         st.tuples(st.just("gone"), st.integers(0, 3), st.just(0), st.just(0)),
         st.tuples(st.just("label"), st.integers(0, 3), st.integers(0, 3), st.integers(0, 3)),
         st.tuples(st.just("cordon"), st.integers(0, 3), st.just(0), st.just(0)),
@@ -75,17 +78,17 @@ moves = st.lists(
 @QUICK
 @given(moves)
 def test_columns_kept_step_by_step_equal_columns_added_up(steps) -> None:
-    """Whatever came and went, in whatever order, free is capacity less the pods that are there."""
+    """Whatever came and went, in whatever order, also resources, free is capacity less the pods that are there."""
     table, nodes, pods = NodeTable(DEFAULT_LEVELS), {}, {}
     for what, one, two, three in steps:
         if what == "put":
-            pods[one] = (f"n{two}", a_demand(gpu=three, cpu=1))
+            pods[one] = (f"n{two}", a_demand(gpu=three, cpu=1, more=OTHERS[one % 4]))
             table.put(Uid(str(one)), *pods[one])
         elif what == "take":
             pods.pop(one, None)
             table.take(Uid(str(one)))
         elif what == "node":
-            nodes[f"n{one}"] = a_node(f"n{one}", gpu=two, cpu=8)
+            nodes[f"n{one}"] = a_node(f"n{one}", gpu=two, cpu=8, more=OTHERS[three])
             table.seen(nodes[f"n{one}"])
         elif what == "gone":
             nodes.pop(f"n{one}", None)
@@ -114,6 +117,30 @@ def test_columns_kept_step_by_step_equal_columns_added_up(steps) -> None:
         > dict(node.capacity).get(GPU, 0)
     }
     assert set(overdrawn(table)) >= over
+
+
+def test_pods_that_request_what_no_node_has_count_when_one_has_it() -> None:
+    """Also after the last node with it was deleted, and for volumes, of which other nodes attach any number."""
+    table = a_table()
+    for resource, elsewhere in (("example.com/npu", 0), ("attachable-volumes-disk", UNLIMITED)):
+        table.put(Uid("a"), "n0", a_demand(more={resource: 3}))
+        table.gone("n0")
+        assert list(of_nodes(table)) == []
+        table.seen(NODES[0])
+        assert resource not in table.axis.index
+        for _ in range(2):
+            table.seen(a_node("m", more={resource: 8}))
+            assert [free_of(table, name, resource) for name in ("m", "n0")] == [8, elsewhere - 3]
+            assert list(of_nodes(table)) == []
+            table.gone("m")
+            assert resource not in table.axis.index
+            assert list(of_nodes(table)) == []
+        table.take(Uid("a"))
+        table.seen(a_node("m", more={resource: 8}))
+        assert free_of(table, "n0", resource) == elsewhere
+        table.gone("m")
+        assert list(of_nodes(table)) == []
+    assert not any(table._unserved.values())
 
 
 def test_a_pin_changes_no_room() -> None:
@@ -274,20 +301,20 @@ def test_too_many_labels_are_asked_about() -> None:
 
 
 def test_nodes_keep_their_numbers() -> None:
-    """A node that comes or goes moves rows and no number. Where a resource comes or goes, columns and numbers are new."""
+    """A node that comes or goes moves rows and no number. A resource that comes or goes moves columns, and neither."""
     table = a_table()
     table.put(Uid("a"), "n1", a_demand(gpu=1))
-    layout, rows, number = table.layout, table.rows, table.number(Uid("a"))
+    numbering, rows, number = table.numbering, table.rows, table.number(Uid("a"))
     table.seen(replace(NODES[0], schedulable=False, taints=(a_taint("x"),)))
     table.seen(a_node("n1", gpu=3, cpu=9, rack="r0"))
-    assert (table.layout, table.number(Uid("a"))) == (layout, number)
+    assert (table.numbering, table.number(Uid("a"))) == (numbering, number)
     assert table.rows is rows
     assert free_of(table, "n1") == 2
     table.seen(a_node("m", gpu=1))
-    assert (table.layout, table.number(Uid("a")), table.rows.tolist()) == (layout, number, [1, 2, 3, 0])
+    assert (table.numbering, table.number(Uid("a")), table.rows.tolist()) == (numbering, number, [1, 2, 3, 0])
     assert rows.tolist() == [0, 1, 2]
     table.gone("n1")
-    assert (table.layout, table.number(Uid("a")), table.rows.tolist()) == (layout, None, [1, -1, 2, 0])
+    assert (table.numbering, table.number(Uid("a")), table.rows.tolist()) == (numbering, None, [1, -1, 2, 0])
     for change in (
         lambda: table.seen(a_node("m", gpu=1, more={"example.com/thing": 1})),
         lambda: table.seen(a_node("n2", gpu=4, more={"example.com/thing": 1})),
@@ -296,12 +323,13 @@ def test_nodes_keep_their_numbers() -> None:
     ):
         change()
         assert list(of_nodes(table)) == []
-    assert table.layout > layout
+    assert table.numbering == numbering
 
 
 def test_numbers_of_deleted_nodes_are_bounded() -> None:
     """However many nodes come and go, there are no more numbers than twice the nodes and some."""
     table = a_table()
+    table.put(Uid("a"), "n0", a_demand(more=NPU))
     for number in range(200):
         table.seen(a_node(f"m{number}", gpu=1))
         table.rows  # noqa: B018 - renews the columns
@@ -316,9 +344,9 @@ def test_many_changed_nodes_are_taken_up_before_a_snapshot() -> None:
     for number in range(3 * FEW):
         table.seen(a_node(f"n{number}", gpu=1 + number % 4, rack=f"r{number // 20}"))
         assert len(table._stale) < FEW
-    layout = table.layout
+    numbering = table.numbering
     for number in range(2 * FEW):
         table.seen(a_node(f"n{number}", gpu=1, labels={"example.com/note": f"{number}"}))
         assert len(table._stale) < FEW
     assert list(of_nodes(table)) == []
-    assert table.layout == layout == 1
+    assert table.numbering == numbering == 1

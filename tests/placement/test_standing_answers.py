@@ -25,8 +25,10 @@ from tests.support.builders import (
     a_snapshot,
     a_taint,
     some_amounts,
+    some_nodes,
 )
 
+OTHERS = ("example.com/fpga", "hugepages-2Mi", "attachable-volumes-disk")
 FIRST = GangKey("default", "first")
 LACK = {Reason.INSUFFICIENT_RESOURCES, Reason.TOPOLOGY_UNSATISFIED}
 
@@ -47,7 +49,7 @@ def some_node(chance: random.Random, number: int) -> Node:
         memory=chance.randint(1, 6),
         gpu=chance.randint(number == 0, 4),
         pods=chance.choice([2, 9]),
-        more={"example.com/fpga": chance.randint(0, 2)} if chance.random() < 0.3 else None,
+        more={name: chance.randint(0, 2) for name in OTHERS if chance.random() < 0.3},
         rack=chance.choice(["r0", "r1", "r2", None]),
         area=chance.choice(["a0", "a1"]),
         host=chance.random() < 0.9,
@@ -71,6 +73,7 @@ def a_shape(chance: random.Random, number: int) -> Gang:
                 cpu=chance.randint(0, 3),
                 memory=chance.randint(0, 2),
                 gpu=chance.randint(0, 2),
+                more={name: 1 for name in OTHERS if chance.random() < 0.05},
                 selector=chance.choice([None, None, {"pool": "x"}]),
                 ports=chance.choice([(), (), (), (), (80,)]),
             ),
@@ -126,20 +129,21 @@ def test_answers_by_counts_are_the_planners(seed):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(0, 40, 10))
 def test_answers_hold_through_changes_of_nodes(seed):
-    """Nodes change, come and leave, pods too: what is known then is what the planner says, and the counts are new ones."""
-    assert sum(_held(seed + more) for more in range(10))
+    """Nodes and resources change, come and leave, pods too: what is known then is what the planner says, and the counts
+    are new ones.
+    """
+    found = [_held(seed + more) for more in range(10)]
+    assert all(map(sum, zip(*found, strict=True)))
 
 
-def _held(seed: int) -> int:
-    """How often an answer was known."""
+def _held(seed: int) -> tuple[int, int]:
+    """How often an answer was known, and how often right after a resource came."""
     chance = random.Random(seed)
     nodes = {number: some_node(chance, number) for number in range(4)}
-    nodes[90] = a_node(
-        "n90", cpu=6, memory=6, gpu=4, pods=9, more={"example.com/fpga": 2}, rack="r0", area="a0"
-    )
+    nodes[90] = a_node("n90", cpu=6, memory=6, gpu=4, pods=9, more={OTHERS[0]: 2}, rack="r0", area="a0")
     gangs = [a_shape(chance, number) for number in range(20)]
     masks, used = FeasibilityCache(), {}
-    standing, held = None, 0
+    standing, held, before, held_beside = None, 0, None, 0
     for step in range(30):
         for number in chance.choices(range(6), k=chance.choice([0, 1, 1, 2])):
             nodes[number] = (
@@ -160,6 +164,8 @@ def _held(seed: int) -> int:
             standing = StandingAnswers(snapshot, masks)
         known = standing.free(snapshot)
         held += len(known)
+        held_beside += len(known) if before is not None and len(snapshot.axis) > len(before) else 0
+        before = snapshot.axis
         for number, gang in enumerate(gangs):
             answer = told(snapshot, gang, FeasibilityCache())
             assert known.get(number, answer) == answer
@@ -171,7 +177,7 @@ def _held(seed: int) -> int:
         assert (kept.total == fresh.total).all()
         assert (kept.nodes == fresh.nodes).all()
         assert all((kept.domains[number] == own).all() for number, own in fresh.domains.items())
-    return held
+    return held, held_beside
 
 
 def _other(chance: random.Random, node: Node | None, number: int) -> Node:
@@ -187,8 +193,44 @@ def test_most_gangs_of_a_full_cluster_have_an_answer():
     """All strategies, levels and roles: after a device was freed the planner is asked about none of them."""
     full = a_cluster(areas=2, racks=2, nodes=4, gpu=4)
     full = replace(full, free=full.free * [name != GPU for name in full.axis.names])
+    gangs, masks = gangs_of_all_kinds(), FeasibilityCache()
+    standing = StandingAnswers(full, masks)
+    for number, gang in enumerate(gangs):
+        standing.learn(number, gang, full, None, told(full, gang, masks))
+    free = full.free.copy()
+    free[5, full.axis.index[GPU]] = 1
+    freed = replace(full, free=free)
+
+    known = standing.free(freed)
+
+    assert known == {number: told(freed, gang, masks) for number, gang in enumerate(gangs)}
+
+
+def test_answers_hold_beside_a_new_device():
+    """A node with a device that no other node has comes to a full cluster: the planner is asked about none of them, but
+    for required spreads, as after any node that comes.
+    """
+    nodes = some_nodes(areas=2, racks=2, nodes=4, gpu=4)
+    used = {node.name: some_amounts(gpu=4) for node in nodes}
+    full = replace(a_snapshot(nodes, used=used), nodes=tuple(nodes))
+    gangs = [own for own in gangs_of_all_kinds() if not own.required or own.strategy is not Strategy.SPREAD]
+    masks = FeasibilityCache()
+    standing = StandingAnswers(full, masks)
+    for number, gang in enumerate(gangs):
+        standing.learn(number, gang, full, None, told(full, gang, masks))
+    nodes.append(a_node("b", gpu=1, rack="a0-r0", area="a0", more={"example.com/fpga": 4}))
+    grown = replace(a_snapshot(nodes, used=used, version=2), nodes=tuple(nodes))
+
+    assert standing.follow(grown)
+
+    assert standing.free(grown) == {
+        number: told(grown, gang, FeasibilityCache()) for number, gang in enumerate(gangs)
+    }
+
+
+def gangs_of_all_kinds() -> list[Gang]:
     launcher = a_role("launcher", 1, cpu=1)
-    gangs = [
+    return [
         a_gang(
             roles=[*also, a_role("worker", 4, gpu=gpu, cpu=1)],
             strategy=strategy,
@@ -201,17 +243,6 @@ def test_most_gangs_of_a_full_cluster_have_an_answer():
         for level in ("rack", "area")
         for required in (False, True)
     ]
-    masks = FeasibilityCache()
-    standing = StandingAnswers(full, masks)
-    for number, gang in enumerate(gangs):
-        standing.learn(number, gang, full, None, told(full, gang, masks))
-    free = full.free.copy()
-    free[5, full.axis.index[GPU]] = 1
-    freed = replace(full, free=free)
-
-    known = standing.free(freed)
-
-    assert known == {number: told(freed, gang, masks) for number, gang in enumerate(gangs)}
 
 
 def test_counts_follow_free_capacity():

@@ -151,7 +151,10 @@ def a_snapshot(
     axis = ResourceAxis().extended(resource for node in nodes for resource, _ in node.capacity)
     names = tuple(node.name for node in nodes)
     index = {node: row for row, node in enumerate(names)}
-    capacity = np.array([axis.vector(node.capacity) for node in nodes]).reshape(len(nodes), len(axis))
+    capacity = np.tile(axis.unnamed, (len(nodes), 1))
+    for row, node in enumerate(nodes):
+        for resource, amount in node.capacity:
+            capacity[row, axis.index[resource]] = amount
     free = capacity.copy()
     for node, taken in (used or {}).items():
         free[index[node]] -= axis.vector(taken.requests if isinstance(taken, Demand) else taken)

@@ -52,7 +52,8 @@ def of_views(engine: Engine) -> Iterator[str]:
         current = record is not None and views.made_for == (
             record.number,
             record.pulse,
-            ledger.nodes.layout,
+            ledger.nodes.numbering,
+            ledger.nodes.axis,
         )
         if record is None or not current or key in ledger._dirty:
             continue

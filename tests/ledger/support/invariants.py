@@ -1,6 +1,6 @@
 """What is always true of a ledger, told as sentences about what is not."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 import numpy as np
@@ -69,10 +69,17 @@ def of_nodes(table: NodeTable) -> Iterator[str]:
     marks = [[(taint, mask.tolist()) for taint, mask in columns.taints] for columns in (kept, whole)]
     if marks[0] != marks[1]:
         yield "the taints are not those of all nodes"
-    used = np.zeros(whole.capacity.shape)
+    used, unserved = np.zeros(whole.capacity.shape), defaultdict[str, Counter](Counter)
     for _, node, demand in table.places():
-        if node in whole.index:
-            used[whole.index[node]] += table.vector(demand)
+        for name, amount in demand.requests if node in whole.index else ():
+            if name in whole.axis.index:
+                used[whole.index[node], whole.axis.index[name]] += amount
+            else:
+                unserved[name][node] += amount
+        if not np.array_equal(table.vector(demand), whole.axis.part(demand.requests)):
+            yield f"the vector kept of {demand.requests} is not in the columns"
+    if {name: own for name, own in table._unserved.items() if own} != unserved:
+        yield "what is used of resources that no node has is not the sum over the pods"
     if not np.array_equal(used, table._used):
         yield "what is used is not the sum over the pods"
     if {uid: node for uid, node, _ in table.places()} != table._node_of:
