@@ -51,6 +51,7 @@ from scheduler.kube.client import Client
 from scheduler.kube.listing import LIST_LIMIT, Pages, slices
 from scheduler.kube.retry_backoff import STEADY, BackOff, Rule, rule_of
 from scheduler.kube.watch_probe import Pace, WatchProbe, kept
+from scheduler.model.sharded_dict import ShardedDict
 
 T = TypeVar("T")
 
@@ -99,7 +100,7 @@ class Reflector(Generic[T]):
         self._back_off = BackOff(self._chance)
         self._inactivity = inactivity
         self._probe_pace = probe_pace
-        self._known: dict[str, Known] = {}
+        self._known: ShardedDict[str, Known] = ShardedDict()
         self._version = ""
         self._started = float("inf")
         self._heard = float("-inf")

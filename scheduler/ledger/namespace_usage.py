@@ -14,6 +14,7 @@ from scheduler.model.demand import Demand
 from scheduler.model.preemption_units import Limit
 from scheduler.model.queueing import Share, Usage
 from scheduler.model.resources import is_shown, written
+from scheduler.model.sharded_dict import ShardedDict
 from scheduler.model.workload import Gang, GangKey, Quota, Uid
 
 Sums = dict[str, float]
@@ -26,7 +27,7 @@ class ShareUsage:
         self.shares = shares
         self.version = 0
         """Changes with the use or share of any namespace."""
-        self._places: dict[Uid, tuple[str, Demand]] = {}
+        self._places: ShardedDict[Uid, tuple[str, Demand]] = ShardedDict()
         self._kept: dict[Uid, tuple[Uid, str, Demand]] = {}
         """What counts instead of a pod that no longer uses resources, and under which name."""
         self._used: dict[str, Sums] = {}
@@ -40,9 +41,10 @@ class ShareUsage:
     def put(self, uid: Uid, namespace: str, demand: Demand) -> None:
         """This pod uses resources. Repeated calls count once."""
         before = self._places.get(uid)
-        if before is not None and before[1].requests == demand.requests:
-            return
-        self.take(uid)
+        if before is not None:
+            if before[1].requests == demand.requests:
+                return
+            self.take(uid)
         self._places[uid] = (namespace, demand)
         self._add(namespace, demand, 1.0)
         if uid in self._kept:

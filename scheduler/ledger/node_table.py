@@ -18,6 +18,7 @@ from scheduler.model.cluster import PRODUCTS, Level, Mask, Matrix, Node, Nominat
 from scheduler.model.demand import Demand, HostPort
 from scheduler.model.neighbors import NO_NEIGHBORS, Neighbors
 from scheduler.model.resources import Amounts, ResourceAxis, Vector, lacks
+from scheduler.model.sharded_dict import ShardedDict
 from scheduler.model.workload import Uid
 
 VECTORS_KEPT: Final = 4096
@@ -43,7 +44,7 @@ class NodeTable:
     def __init__(self, levels: tuple[Level, ...]) -> None:
         self._levels = levels
         self._nodes: dict[str, Node] = {}
-        self._node_of: dict[Uid, str] = {}
+        self._node_of: ShardedDict[Uid, str] = ShardedDict()
         self._pods: dict[str, dict[Uid, Demand]] = {}
         """By node, known or not: the pods that use resources on it."""
         self._ports: dict[str, dict[Uid, tuple[HostPort, ...]]] = {}
@@ -122,13 +123,15 @@ class NodeTable:
 
     def put(self, uid: Uid, node: str, demand: Demand) -> None:
         """This pod uses resources on this node, and on no other."""
-        if self._node_of.get(uid) == node:
+        at = self._node_of.get(uid)
+        if at == node:
             before = self._pods[node][uid]
             # A pin changes a pod's node requirements, not its resource needs.
             if before.requests == demand.requests and before.ports == demand.ports:
                 self._pods[node][uid] = demand
                 return
-        self.take(uid)
+        if at is not None:
+            self.take(uid)
         self._node_of[uid] = node
         self._pods.setdefault(node, {})[uid] = demand
         if demand.ports:
@@ -186,7 +189,7 @@ class NodeTable:
     def number(self, uid: Uid) -> int | None:
         """The number of the node on which this pod uses resources. None: there is none."""
         columns = self._now()
-        row = columns.index.get(self._node_of.get(uid, ""))
+        row = columns.index.get(self._node_of.get(uid) or "")
         return None if row is None else int(columns.numbers[row])
 
     def vector(self, demand: Demand) -> Vector:

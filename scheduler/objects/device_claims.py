@@ -21,6 +21,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from scheduler.model.demand import AnyOf
 from scheduler.model.resources import Amounts, amounts
+from scheduler.model.sharded_dict import ShardedDict
 from scheduler.model.workload import Uid
 from scheduler.objects import api, device_api
 from scheduler.objects.affinity import terms
@@ -107,7 +108,7 @@ class DeviceClaims:
         self._users: dict[Uid, _User] = {}
         self._using: dict[ClaimKey, set[Uid]] = {}
         self._made_from: dict[ClaimKey, set[Uid]] = {}
-        self._live: dict[Uid, tuple[str, ...]] = {}
+        self._live: ShardedDict[Uid, tuple[str, ...]] = ShardedDict()
         """Pods that have not ended, with the extended resources that they request."""
         self._names: dict[tuple[str, ...], tuple[str, ...]] = {}
         """One object for equal names: most pods request the same few."""

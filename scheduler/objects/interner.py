@@ -9,8 +9,8 @@ from typing import Any, Final, TypeVar, TypeVarTuple, cast
 T = TypeVar("T")
 Values = TypeVarTuple("Values")
 
-TURN: Final = 2**16
-"""Lookups after which unused values become old: about 6,000 pods read. A list of all pods is sorted by name, so the pods
+TURN: Final = 2**14
+"""Lookups after which unused values become old: about 1,500 pods read. A list of all pods is sorted by name, so the pods
 of one gang are close together in it."""
 
 

@@ -157,8 +157,8 @@ async def test_an_empty_page_in_the_middle_is_a_page(api: ApiServer, client: Cli
 
 
 def test_a_turn_of_the_loop_is_bounded_by_count_and_bytes() -> None:
-    """Items of a page are handled in order, in turns of 32 or of a megabyte, and a larger one alone."""
+    """Items of a page are handled in order, in turns of 24 or of a megabyte, and a larger one alone."""
     sizes = [10] * 82 + [600_000] * 3 + [3_000_000] + [10] * 2
     turns = list(listing.slices([msgspec.Raw(b"x" * size) for size in sizes]))
-    assert [len(turn) for turn in turns] == [32, 32, 20, 2, 2]
+    assert [len(turn) for turn in turns] == [24, 24, 24, 12, 2, 2]
     assert [len(bytes(raw)) for turn in turns for raw in turn] == sizes
