@@ -1,0 +1,153 @@
+"""Running pods that a gang may preempt: found in portions, they are those that are found at once."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from scheduler.engine import Engine, preemption_candidates
+from scheduler.engine.preemption_candidates import EXPLAIN, PREEMPT
+from scheduler.model import events as ev
+from scheduler.model.policy import Policy
+from scheduler.model.preemption_units import By, Unit
+from scheduler.model.workload import Phase, Pod
+from tests.engine.support.cast import a_gang_of_pods, a_pod
+from tests.support.builders import a_node
+
+NOW = 100.0
+URGENT = 100
+
+
+def running(name: str, node: str, **each: object) -> list[Pod]:
+    pods = a_gang_of_pods(name, 2, gpu=1, **each)
+    return [replace(pod, node=node, gated=False, phase=Phase.RUNNING, bound_at=1.0) for pod in pods]
+
+
+def a_cluster() -> Engine:
+    """Gangs on two nodes, pods of another scheduler, and a gang that waits for them."""
+    engine = Engine(Policy())
+    pods = [
+        *running("one", "n1"),
+        *running("two", "n1", priority=5),
+        *running("three", "n2"),
+        *running("above", "n2", priority=2 * URGENT),
+        *(
+            replace(a_pod(f"foreign-{n}", gpu=1, node="n2"), scheduler="other", membership=None)
+            for n in range(2)
+        ),
+        *a_gang_of_pods("urgent", 2, gpu=4, priority=URGENT),
+    ]
+    events = [ev.NodeSeen(a_node(name, gpu=6)) for name in ("n1", "n2")]
+    engine.observe([*events, *map(ev.PodSeen, pods), ev.Synced(), ev.TookOver()], NOW)
+    return engine
+
+
+def ends(engine: Engine) -> None:
+    pod = replace(running("one", "n1")[0], phase=Phase.SUCCEEDED)
+    engine.observe([ev.PodSeen(pod)], NOW)
+
+
+def is_deleted(engine: Engine) -> None:
+    engine.observe([ev.PodGone(pod.uid, pod.key) for pod in running("three", "n2")], NOW)
+
+
+def foreign_ends(engine: Engine) -> None:
+    pod = a_pod("foreign-0", gpu=1, node="n2")
+    engine.observe([ev.PodGone(pod.uid, pod.key)], NOW)
+
+
+def comes(engine: Engine) -> None:
+    engine.observe(map(ev.PodSeen, running("late", "n1")), NOW)
+
+
+def node_goes(engine: Engine) -> None:
+    engine.observe([ev.NodeGone("n1")], NOW)
+
+
+def node_comes(engine: Engine) -> None:
+    engine.observe([ev.NodeSeen(a_node("n0", gpu=1))], NOW)
+
+
+def resource_comes(engine: Engine) -> None:
+    engine.observe([ev.NodeSeen(a_node("n0", more={"example.com/fpga": 1}))], NOW)
+
+
+def said(units: tuple[Unit, ...]) -> list[object]:
+    return [
+        (u.gang, u.kind, u.uids, u.rows.tolist(), u.uses.tolist(), u.priority, u.lost, u.way, u.by)
+        for u in units
+    ]
+
+
+def found(engine: Engine, purpose: str = PREEMPT) -> list[object]:
+    record, may_take = asking(engine)
+    return said(engine.cycle.candidates.units(may_take, NOW, record.wanted, purpose))
+
+
+def asking(engine: Engine):
+    (record,) = (r for r in engine.ledger.registry.gangs.values() if r.key.name == "urgent")
+    may_take = engine.cycle.preemption.may_take(record, record.wanted, NOW)
+    assert may_take is not None
+    return record, may_take
+
+
+@pytest.mark.parametrize(
+    "happens", [ends, is_deleted, foreign_ends, comes, node_goes, node_comes, resource_comes]
+)
+@pytest.mark.parametrize("portions", range(0, 9, 2))
+def test_what_happens_between_two_portions_counts(
+    monkeypatch, happens: Callable[[Engine], None], portions: int
+) -> None:
+    """Whatever was found before is found again where it has changed."""
+    monkeypatch.setattr(preemption_candidates, "PORTION", 1)
+    engine, whole = a_cluster(), a_cluster()
+    record, may_take = asking(engine)
+    steps = engine.cycle.candidates.gather(may_take, NOW, record.wanted)
+    for _ in range(portions):
+        next(steps, None)
+    for each in (engine, whole):
+        happens(each)
+    list(steps)
+    assert found(engine) == found(whole)
+    assert all(by is By.ORDER for *_, by in found(whole))
+
+
+def test_units_are_gathered_for_one_gang_and_one_purpose(monkeypatch) -> None:
+    """Another gang, or another question about the same gang, finds its own."""
+    monkeypatch.setattr(preemption_candidates, "PORTION", 1)
+    engine = a_cluster()
+    record, may_take = asking(engine)
+    list(engine.cycle.candidates.gather(may_take, NOW, record.wanted))
+    for gang, purpose in ((replace(record.wanted), PREEMPT), (record.wanted, EXPLAIN)):
+        assert engine.cycle.candidates.units(lambda *_: None, NOW, gang, purpose) == ()
+
+
+def test_a_question_needs_little_after_the_portions(monkeypatch) -> None:
+    """`prepare` reads the pods of every gang; the question, and what is said about the gang, read none of them again."""
+    monkeypatch.setattr(preemption_candidates, "PORTION", 1)
+    engine = a_cluster()
+    read = []
+    units = preemption_candidates.PreemptionCandidates._units
+    monkeypatch.setattr(
+        preemption_candidates.PreemptionCandidates,
+        "_units",
+        lambda self, record, *more: read.append(record.key.name) or units(self, record, *more),
+    )
+    question = engine.ask(NOW)
+    assert question is not None
+    engine.settle(question, engine.answer(question), NOW)
+    assert len(list(engine.prepare(NOW))) > 5
+    assert sorted(read) == ["above", "one", "three", "two", "urgent"]
+    read.clear()
+    question = engine.ask(NOW)
+    assert question is not None
+    assert question.making is not None
+    assert len(question.making.units) == 5
+    assert read == []
+
+    list(engine.prepare_inquiry(question.gang.key, NOW))
+    read.clear()
+    asked = engine.inquire(question.gang.key, NOW)
+    assert asked is not None
+    assert len(asked.lower) == 5
+    assert read == []
