@@ -50,6 +50,10 @@ from scheduler.placement.feasibility import FeasibilityCache, free_for
 INLINE_QUESTIONS: Final = 8
 """Questions that one extender call answers at most. Pods behind more questions wait for the planning pass."""
 
+INLINE_PODS: Final = 1_000
+"""Managed pods up to which an extender call finds those that a gang may preempt, in 10 milliseconds. With more, the planning
+pass does, in portions."""
+
 SCORES_KEPT: Final = 256
 """The number of pods with scores cached between Filter and Prioritize, which follow each other immediately."""
 
@@ -308,6 +312,8 @@ class Engine:
                 return again, effects
         alone = isinstance(record.spec, Spec) and gang_spec.is_gang_of_one(record.key)
         for _ in range(INLINE_QUESTIONS):
+            if self.cycle.needy is not None and len(self.ledger.registry.gang_of) > INLINE_PODS:
+                break
             if (question := self.ask(now)) is None or not self.is_quick(question):
                 break
             if alone and question.making is None and question.gang.key == record.key:

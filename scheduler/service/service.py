@@ -24,8 +24,8 @@ from scheduler.model.verbs import Answer, Failed, FilterCall, PreemptCall, Prior
 from scheduler.model.workload import Uid
 
 PLANNING_SLICE: Final = 0.001
-"""Seconds of planning after which the event loop turns. A call waits at most this long, plus the time of one gang, and
-after a change of free capacity the time to count the waiting demands on it: 17 ms for 1,000 shapes and one node."""
+"""Seconds of planning after which the event loop turns. A call waits at most this long, plus the time of one gang. What
+grows with nodes, running pods or waiting gangs is done before, in turns of their own (`Engine.prepare`)."""
 
 YIELDS: Final = 8
 """Turns of the event loop between two spells of planning. A call takes about five turns from its first byte to its

@@ -6,10 +6,12 @@ from dataclasses import replace
 import pytest
 
 from scheduler.engine import Engine, preemption_candidates
+from scheduler.engine import engine as engine_module
 from scheduler.engine.preemption_candidates import EXPLAIN, PREEMPT
 from scheduler.model import events as ev
 from scheduler.model.policy import Policy
 from scheduler.model.preemption_units import By, Unit
+from scheduler.model.verbs import FilterCall, Refused
 from scheduler.model.workload import Phase, Pod
 from tests.engine.support.cast import a_gang_of_pods, a_pod
 from tests.support.builders import a_node
@@ -151,3 +153,19 @@ def test_a_question_needs_little_after_the_portions(monkeypatch) -> None:
     assert asked is not None
     assert len(asked.lower) == 5
     assert read == []
+
+
+@pytest.mark.parametrize("pods", [4, 1000])
+def test_a_call_leaves_many_pods_to_the_planning_pass(monkeypatch, pods: int) -> None:
+    """With few, it chooses the victims itself."""
+    monkeypatch.setattr(engine_module, "INLINE_PODS", pods)
+    engine = a_cluster()
+    alone = a_pod("alone", gpu=5, gated=False, priority=URGENT + 1)
+    engine.observe([ev.PodGone(pod.uid, pod.key) for pod in a_gang_of_pods("urgent", 2)], NOW)
+    engine.observe([ev.PodSeen(alone)], NOW)
+    call = FilterCall(alone.uid, alone.key, "gangwright", native_group=False, candidates=("n1", "n2"))
+    answer, _ = engine.filter(call, NOW)
+    assert isinstance(answer, Refused)
+    assert bool(engine.ledger.freeing) is (pods == 1000)
+    engine.plan(NOW)
+    assert engine.ledger.freeing
