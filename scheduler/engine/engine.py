@@ -138,6 +138,7 @@ class Engine:
         # 2. After a change of free capacity, the answers that are known.
         yield from self.cycle.standing.prepare()
         # 3. For a gang that may preempt, the running pods.
+        yield from self.cycle.candidates.release()
         record = self.cycle.needy
         if record is not None and record.wanted is not None and not self.cycle.only_time:
             may_take = self.cycle.preemption.may_take(record, record.wanted, now)

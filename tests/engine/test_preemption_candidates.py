@@ -169,3 +169,15 @@ def test_a_call_leaves_many_pods_to_the_planning_pass(monkeypatch, pods: int) ->
     assert bool(engine.ledger.freeing) is (pods == 1000)
     engine.plan(NOW)
     assert engine.ledger.freeing
+
+
+def test_what_a_question_found_is_forgotten_in_portions(monkeypatch) -> None:
+    """Not all at once when the question is answered."""
+    monkeypatch.setattr(preemption_candidates, "RELEASED", 2)
+    engine = a_cluster()
+    record, may_take = asking(engine)
+    candidates = engine.cycle.candidates
+    list(candidates.gather(may_take, NOW, record.wanted))
+    candidates.units(may_take, NOW, record.wanted)
+    assert len(list(candidates.release())) == 4
+    assert list(candidates.release()) == []
