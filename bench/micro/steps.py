@@ -53,7 +53,7 @@ GANG: Final = 10
 """Members of a gang, and pods of a node."""
 
 SHAPES: Final = 300
-"""Waiting gangs, each of its own shape: so few that counting them is no matter."""
+"""Waiting gangs, each of its own shape."""
 
 QUIET: Final = 0.3
 """Seconds without work after which a change has had all its consequences."""

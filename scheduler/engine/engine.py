@@ -124,9 +124,7 @@ class Engine:
     # ── plans ───────────────────────────────────────────────────────────────────────────────────────────
 
     def prepare(self, now: float) -> Iterator[None]:
-        """What the next question needs, in portions of some milliseconds. It yields after each one. It may be left out, or
-        something may happen meanwhile: `ask` does the rest.
-        """
+        """What the next question needs, in portions of some milliseconds. What changes meanwhile is left to `ask`."""
         # 1. After a change of nodes, the columns.
         if self._version != self.ledger.nodes.version:
             snapshot = self.snapshot()
@@ -139,11 +137,12 @@ class Engine:
         yield from self.cycle.standing.prepare()
         # 3. For a gang that may preempt, the running pods.
         yield from self.cycle.candidates.release()
-        record = self.cycle.needy
-        if record is not None and record.wanted is not None and not self.cycle.only_time:
-            may_take = self.cycle.preemption.may_take(record, record.wanted, now)
-            if may_take is not None:
-                yield from self.cycle.candidates.gather(may_take, now, record.wanted)
+        record = None if self.cycle.only_time else self.cycle.needy
+        if record is not None and record.wanted is not None and waits(record):
+            with fault_isolation.Guard(self.ledger, record.key, now):
+                may_take = self.cycle.preemption.may_take(record, record.wanted, now)
+                if may_take is not None:
+                    yield from self.cycle.candidates.gather(may_take, now, record.wanted)
 
     def ask(self, now: float) -> Question | None:
         """The next question with a useful answer. None: the pass is over. The next call then begins the next pass, with
@@ -199,7 +198,7 @@ class Engine:
         return trial(self.ledger, self.cycle, sketched, now)
 
     def prepare_inquiry(self, key: GangKey, now: float) -> Iterator[None]:
-        """What `inquire` needs, in portions like those of `prepare`."""
+        """What `inquire` needs, in portions."""
         return explanation.prepare(self.ledger, self.cycle, key, now)
 
     def inquire(self, key: GangKey, now: float) -> explanation.Explanation | None:

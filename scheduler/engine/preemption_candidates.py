@@ -204,9 +204,7 @@ class PreemptionCandidates:
 
     def gather(self, may_take: MayTake, now: float, gang: Gang, purpose: str = PREEMPT) -> Iterator[None]:
         """Find these units beforehand, in portions. Those of gangs that change until `units` is called are found again."""
-        gathered, registry, nodes = self._gathered.get(purpose), self._ledger.registry, self._ledger.nodes
-        if gathered is not None and gathered.holds(gang, nodes):
-            return
+        registry, nodes = self._ledger.registry, self._ledger.nodes
         gathered = self._gathered[purpose] = Gathered(gang, nodes.rows, nodes.axis)
         cost = 0
         for record in list(registry.gangs.values()):

@@ -90,7 +90,8 @@ class Standing:
         What changes meanwhile is renewed, too. But this ends: after so many portions, the rest is left to the question.
         """
         kept, snapshot, (prepared, reserved) = self.kept, self._snapshot(), self._prepared
-        if kept is None or (prepared is snapshot and reserved is self._head.reserved):
+        same = prepared is snapshot and reserved is self._head.reserved
+        if kept is None or same or not self._ledger.pending:
             return
         if kept.snapshot.nodes_version != snapshot.nodes_version:
             self._masks.changes(kept.snapshot, snapshot)

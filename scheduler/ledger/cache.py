@@ -107,6 +107,7 @@ class Cache:
         """Go through all gangs in the next calls of `settle`, before anything else."""
         next(steps)
         self.catch_ups.append(steps)
+        self._rest = 0  # a review that was interrupted is none of what follows
 
     def mark_told(self, key: GangKey) -> None:
         """Report the gang's latest verdict. Nothing else about it has changed."""
@@ -245,7 +246,12 @@ class Cache:
     @property
     def ready(self) -> bool:
         """The cache is current, this replica is active, and every gang has caught up."""
-        return self.synced and self.acting and not self.blind and not self.catch_ups
+        return self.current and not self.catch_ups
+
+    @property
+    def current(self) -> bool:
+        """The cache is current, and this replica is active."""
+        return self.synced and self.acting and not self.blind
 
     def wake(self, key: GangKey, at: float) -> None:
         """Reconcile this gang at this time at the latest."""

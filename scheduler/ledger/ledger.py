@@ -108,9 +108,9 @@ class Ledger(Cache):
         return self.unsettled and self._rest > FEW
 
     @property
-    def marked(self) -> bool:
-        """Gangs wait to be reconciled."""
-        return bool(self._dirty)
+    def marked(self) -> int:
+        """How many gangs wait to be reconciled."""
+        return len(self._dirty)
 
     # ── out ─────────────────────────────────────────────────────────────────────────────────────────────
 

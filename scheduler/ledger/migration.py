@@ -318,7 +318,7 @@ def keep_place(cache: Cache, member: Member, now: float) -> None:
     pod, record = member.pod, cache.registry.gangs[cache.registry.gang_of[member.pod.uid]]
     ours = member.worked and record.was_bound and not quorum.is_surplus(member)
     taken = member.evicting is not None or pod.disrupted or pod.phase is Phase.SUCCEEDED
-    if not cache.ready or not ours or taken or pod.node is None or pod.owner is None:
+    if not cache.current or not ours or taken or pod.node is None or pod.owner is None:
         return
     spec = record.spec or gang_spec.spec(record, cache.groups, cache.policy)
     if not isinstance(spec, Spec) or spec.total < 2 or record.key in cache.migrations:

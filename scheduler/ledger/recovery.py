@@ -63,7 +63,8 @@ def resume(cache: Cache) -> CatchUp:
     """Give every gang its full time from now on, and reconcile it: the cache is current again."""
     now = yield 0
     for record in _there(cache, list(cache.registry.gangs.values())):
-        _begin_limits(cache, record, now)
+        with fault_isolation.Guard(cache, record.key, now):
+            _begin_limits(cache, record, now)
         cache.mark(record.key)
         now = yield len(record.members)
 

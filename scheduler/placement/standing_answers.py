@@ -119,10 +119,11 @@ class StandingAnswers:
         demands += self._demands.follow(snapshot, changes)
         for own in self._counts:
             own.enter(before, changes)
-        # 3. A gang that might not fit even in an empty cluster gets another answer.
+        # 3. A gang that might not fit even in an empty cluster gets another answer. A spread may have other domains.
         fits = self._masks.has_seats_if_empty
-        for number in [n for n, own in self._shapes.items() if not fits(snapshot, own.if_empty)]:
-            self._forget(number)
+        for number, shape in list(self._shapes.items()):
+            if shape.eligible is not None or not fits(snapshot, shape.if_empty):
+                self._forget(number)
         stale = self._users_of(demands) | {n for n, own in self._shapes.items() if own.level is not None}
         self._told.stale |= stale
         self._told_behind.stale |= stale

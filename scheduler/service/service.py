@@ -17,6 +17,7 @@ from scheduler.clock import steady
 from scheduler.engine import Answer as Made
 from scheduler.engine import Engine, Fault, Question, attempt
 from scheduler.kube.actions import Actions
+from scheduler.ledger.ledger import FEW
 from scheduler.model.decision import Reason
 from scheduler.model.effects import Effect
 from scheduler.model.events import Event, LostSight, PodSeen, SawAgain, Synced, Tick, TookOver
@@ -117,7 +118,10 @@ class Service:
         self.engine.ledger.take(events, self.clock())
         if self._settling is None:
             loop = asyncio.get_running_loop()
-            self._settling = loop.call_at(max(loop.time(), self._settle_at), self._settle)
+            due = (
+                0.0 if self.engine.ledger.catch_ups else self._settle_at
+            )  # nothing is answered before those end
+            self._settling = loop.call_at(max(loop.time(), due), self._settle)
         if self._expected:
             for event in events:
                 if isinstance(event, PodSeen):
@@ -194,7 +198,7 @@ class Service:
             self.last_turn = self.clock()
             await asyncio.sleep(0)  # what a deadline or a takeover brings is a step of its own
             self._woken.clear()
-            if self._reviews and self._settling is None and self.may_act():
+            if self._is_behind and self._settling is None and self.may_act():
                 self._settle()  # this replica could not act meanwhile
             if self.engine.ledger.ready and not self._reviews:
                 await self._plan()
@@ -260,6 +264,10 @@ class Service:
                 break
             asked = True
             decision = await self._decision(question)
+            while self.may_act() and (self._is_behind or self.engine.ledger.marked > FEW):
+                if not self._reviews or self._settling is None:
+                    self._settle()  # in turns, because the answer would make one step of what is left
+                await asyncio.sleep(0)
             if not self.may_act():
                 self.engine.away = None
                 break
@@ -271,6 +279,11 @@ class Service:
                 turned = self.last_turn = self.clock()
         if asked:
             self._planned(self.clock() - began)
+
+    @property
+    def _is_behind(self) -> bool:
+        """Gangs have to catch up, or a review has to go on."""
+        return self._reviews or bool(self.engine.ledger.catch_ups)
 
     async def _decision(self, question: Question) -> Made | Fault:
         """The planner's answer. A large question is computed on a thread."""

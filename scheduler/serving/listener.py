@@ -197,7 +197,9 @@ class Connection(asyncio.Protocol):
         self._content: Any = None
         """The body of the request that is being answered."""
         self._unanswered = False
-        """It has sent bytes since its handshake or its last answer. `head_limit` bounds this."""
+        """It has sent bytes since its handshake or its last answer."""
+        self._spared = False
+        """Its time was over when they had come, so it got a little more, once."""
         self.heard = 0
         """Bytes that it has sent as a stranger."""
         self.answered = 0
@@ -311,10 +313,12 @@ class Connection(asyncio.Protocol):
     def expire(self) -> None:
         """The connection has been a stranger for too long. A request that is being answered has its own limits.
 
-        So has one that has only arrived. After a pause of this process it arrives in the same turn of the loop as
-        this time-out, and a browser whose request is cut shows half a page.
+        One that has only arrived is waited for once. After a pause of this process it arrives in the same turn of the
+        loop as this time-out. A browser whose request is cut shows half a page.
         """
-        if self.busy or self._unanswered:
+        waits = self._unanswered and not self._spared
+        if self.busy or waits:
+            self._spared = self._spared or not self.busy
             self._unknown = self._loop.call_later(RETRY, self.expire)
         else:
             self.close("silent")

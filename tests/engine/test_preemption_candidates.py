@@ -7,7 +7,7 @@ import pytest
 
 from scheduler.engine import Engine, preemption_candidates
 from scheduler.engine import engine as engine_module
-from scheduler.engine.preemption_candidates import EXPLAIN, PREEMPT
+from scheduler.engine.preemption_candidates import EXPLAIN, PREEMPT, PreemptionCandidates
 from scheduler.model import events as ev
 from scheduler.model.policy import Policy
 from scheduler.model.preemption_units import By, Unit
@@ -129,9 +129,9 @@ def test_a_question_needs_little_after_the_portions(monkeypatch) -> None:
     monkeypatch.setattr(preemption_candidates, "PORTION", 1)
     engine = a_cluster()
     read = []
-    units = preemption_candidates.PreemptionCandidates._units
+    units = PreemptionCandidates._units
     monkeypatch.setattr(
-        preemption_candidates.PreemptionCandidates,
+        PreemptionCandidates,
         "_units",
         lambda self, record, *more: read.append(record.key.name) or units(self, record, *more),
     )
@@ -181,3 +181,55 @@ def test_what_a_question_found_is_forgotten_in_portions(monkeypatch) -> None:
     candidates.units(may_take, NOW, record.wanted)
     assert len(list(candidates.release())) == 4
     assert list(candidates.release()) == []
+
+
+def one_that_asks(count: int = 20) -> Engine:
+    """A gang that waits for what running pods have."""
+    engine = Engine(Policy())
+    runs = [
+        replace(pod, gated=False, node="n0", phase=Phase.RUNNING, bound_at=1.0)
+        for number in range(count)
+        for pod in a_gang_of_pods(f"run-{number}", 1, gpu=1)
+    ]
+    urgent = [replace(pod, priority=100) for pod in a_gang_of_pods("urgent", 2, gpu=1)]
+    nodes = [ev.NodeSeen(a_node("n0", gpu=count))]
+    engine.observe([*nodes, *map(ev.PodSeen, runs), ev.Synced(), ev.TookOver()], 0.0)
+    engine.observe(map(ev.PodSeen, urgent), 1.0)
+    question = engine.ask(1.0)
+    assert question is not None
+    engine.settle(question, engine.answer(question), 1.0)
+    assert engine.cycle.needy is not None
+    return engine
+
+
+def test_running_pods_are_read_in_portions_again_after_all_gangs_were_reconciled(monkeypatch):
+    """The cache was stale for a moment between the portions and the question: the question still finds little to do."""
+    monkeypatch.setattr(preemption_candidates, "PORTION", 6)
+    engine = one_that_asks()
+    assert sum(1 for _ in engine.prepare(1.0)) > 3
+    engine.observe([ev.LostSight()], 2.0)
+    engine.observe([ev.SawAgain()], 3.0)
+    while engine.cycle.needy is None and (question := engine.ask(3.0)) is not None:
+        engine.settle(question, engine.answer(question), 3.0)
+    for _ in engine.prepare(3.0):
+        pass
+    read = []
+    real = PreemptionCandidates._units
+    monkeypatch.setattr(PreemptionCandidates, "_units", lambda *args: read.append(args[1].key) or real(*args))
+    question = engine.ask(3.0)
+    assert question is not None
+    assert question.making is not None
+    assert len(question.making.units) == 20
+    assert read == []
+
+
+def test_what_an_earlier_rule_allowed_is_not_what_the_present_one_allows():
+    """Units that no question used are not those of a later question by the same gang."""
+    engine = one_that_asks()
+    candidates, gang = engine.cycle.candidates, engine.cycle.needy.wanted
+    for _ in candidates.gather(lambda _record, _pod: None, 1.0, gang):
+        pass
+    for _ in candidates.gather(lambda record, _pod: By.ORDER if record else None, 1000.0, gang):
+        pass
+    found = candidates.units(lambda record, _pod: By.ORDER if record else None, 1000.0, gang)
+    assert len([unit for unit in found if unit.gang != gang.key]) == 20

@@ -7,7 +7,7 @@ from itertools import islice
 
 import pytest
 
-from scheduler.engine import Engine, equivalence, scheduling_queue, standing
+from scheduler.engine import Engine, equivalence, preemption_candidates, scheduling_queue, standing
 from scheduler.model import events as ev
 from scheduler.model.cluster import Node
 from scheduler.model.demand import Toleration
@@ -268,3 +268,90 @@ def test_portions_end_while_answers_go_stale(monkeypatch):
         story.another_node()
     assert 2 < portions < 200
     assert untrue_answers(story.engine) == []
+
+
+def test_no_answer_is_renewed_while_no_gang_waits(monkeypatch):
+    """The gangs that waited are deleted. What running pods free then concerns no gang."""
+    story = Story(1, Policy(backfill=Backfill.FREE))
+    waits = [
+        pod
+        for number in range(30)
+        for pod in a_gang_of_pods(f"w{number}", 9, gpu=1, cpu=1 + number / 100, created=float(number))
+    ]
+    story.engine.observe(map(ev.PodSeen, waits), story.now)
+    story.engine.plan(story.now)
+    gone = [pod for record in list(story.engine.ledger.pending.queue()) for pod in record.members.values()]
+    story.engine.observe([ev.PodGone(member.pod.uid, member.pod.key) for member in gone], story.now)
+    story.engine.plan(story.now)
+    assert not story.engine.ledger.pending
+    renewed: list[object] = []
+    monkeypatch.setattr(StandingAnswers, "_answer", lambda *args: renewed.append(args[1]))
+    story.pod_ends()
+    list(story.engine.prepare(story.now))
+    assert renewed == []
+
+
+def test_a_node_that_comes_before_the_question_about_preemption_leaves_no_answer_of_earlier_domains():
+    """A gang with a required spread over racks may preempt, and a node of another rack comes while running pods are read."""
+    engine = Engine(Policy())
+    nodes = [a_node(f"n{number}", gpu=2, rack=f"r{number}") for number in range(3)]
+    runs = [
+        replace(pod, gated=False, node=f"n{number % 3}", phase=Phase.RUNNING, bound_at=1.0)
+        for number in range(6)
+        for pod in a_gang_of_pods(f"run-{number}", 1, gpu=1)
+    ]
+    engine.observe([*map(ev.NodeSeen, nodes), *map(ev.PodSeen, runs), ev.Synced(), ev.TookOver()], 0.0)
+    wish = {"strategy": Strategy.SPREAD, "level": "rack", "required": True}
+    for name, priority in (("other", -1), ("urgent", 100)):
+        pods = a_gang_of_pods(name, 4, gpu=1, wish=wish, priority=priority)
+        engine.observe(map(ev.PodSeen, pods), 1.0)
+    while engine.cycle.needy is None:
+        question = engine.ask(1.0)
+        assert question is not None
+        engine.settle(question, engine.answer(question), 1.0)
+    for _ in engine.prepare(1.0):
+        pass
+    engine.observe([ev.NodeSeen(a_node("n9", gpu=1, rack="r9"))], 2.0)
+    question = engine.ask(2.0)
+    assert question is not None
+    assert question.making is not None
+    engine.settle(question, engine.answer(question), 2.0)
+    engine.plan(2.0)
+    assert untrue_answers(engine) == []
+
+
+class Walk(Story):
+    """The same, with events between two portions, and between a question and its answer."""
+
+    def told(self) -> Iterator[State]:
+        acts = [self.another_node, self.node_changes, self.gang_arrives, *[self.pod_ends] * 6]
+        for _ in range(STEPS // 2):
+            self.now += self.chance.choice([0.1, 1.0, 10.0])
+            self.chance.choice(acts)()
+            for _ in range(6):
+                for _ in islice(self.engine.prepare(self.now), self.chance.choice([0, 3, 10, 1000])):
+                    if self.chance.random() < 0.15:
+                        self.chance.choice(acts)()
+                if (question := self.engine.ask(self.now)) is None:
+                    break
+                answer = self.engine.answer(question)
+                if self.chance.random() < 0.1:
+                    self.chance.choice(acts)()
+                self.engine.settle(question, answer, self.now)
+            yield {}
+            self.seats_are_taken()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", POLICIES, ids=range(len(POLICIES)))
+@pytest.mark.parametrize("seed", range(6))
+def test_what_happens_between_two_portions_makes_no_answer_untrue(monkeypatch, policy, seed):
+    """Step by step, what is kept is what would be found now."""
+    monkeypatch.setattr(equivalence, "size_of", lambda _gang, _number: None)
+    monkeypatch.setattr(standing, "PORTION", 2)
+    monkeypatch.setattr(standing, "DEMANDS", 1)
+    monkeypatch.setattr(preemption_candidates, "PORTION", 4)
+    walk = Walk(seed, policy)
+    for _ in walk.told():
+        assert untrue_answers(walk.engine) == []
+        assert untrue_ends(walk.engine, walk.now) == []

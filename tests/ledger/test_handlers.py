@@ -159,3 +159,21 @@ def test_a_standby_has_nothing_to_catch_up() -> None:
     desk.see(*a_gang_of_pods("train", 2, gpu=1))
     desk.tell(ev.Synced(), ev.PolicyChanged(replace(POLICY, largest_gang=1)))
     assert not desk.ledger.unsettled
+
+
+def test_a_review_that_was_interrupted_is_not_the_review_of_the_new_policy() -> None:
+    """All gangs are reviewed by the new settings before the ledger counts as settled."""
+    desk = a_desk()
+    for name in ("a", "b", "c", "d"):
+        desk.see(*a_gang_of_pods(name, 4, gpu=1))
+    ledger = desk.ledger
+    ledger.take([ev.OwnerGone("x")], desk.now)
+    for record in list(ledger.registry.gangs.values())[:2]:
+        ledger.mark(record.key)
+    ledger.settle(desk.now, 1)
+    assert ledger.unsettled
+    before = {key: record.pulse for key, record in ledger.registry.gangs.items()}
+    ledger.take([ev.PolicyChanged(replace(POLICY, largest_gang=3))], desk.now)
+    while ledger.unsettled:
+        ledger.settle(desk.now, 1)
+    assert [key for key, record in ledger.registry.gangs.items() if record.pulse == before[key]] == []

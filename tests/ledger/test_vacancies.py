@@ -15,7 +15,7 @@ from scheduler.model.effects import Announce
 from scheduler.model.policy import Policy
 from scheduler.model.workload import Owner, OwnerTraits, Phase, Pod
 from tests.engine.support.cast import a_gang_of_pods, an_owner, with_membership
-from tests.ledger.support.desk import Desk
+from tests.ledger.support.desk import POLICY, Desk
 from tests.ledger.support.invariants import broken
 from tests.support.builders import HOST, a_demand, a_node, a_taint
 
@@ -309,3 +309,17 @@ def test_no_place_is_kept_for_a_gang_that_is_gone() -> None:
     desk.tell(ev.LostSight())
     desk.lose("train-0", "train-1")
     assert (len(desk.ledger.migrations), free(desk, "n2"), broken(desk.ledger)) == (0, 8, [])
+
+
+@pytest.mark.parametrize("before", [[], [ev.LostSight(), ev.SawAgain()]])
+def test_the_place_of_a_member_that_fails_during_a_catch_up_is_kept(before) -> None:
+    """After other settings, or right after the cache is current again."""
+    desk = whole()
+    for own in before or [ev.PolicyChanged(replace(POLICY, default_runtime=1.0))]:
+        desk.ledger.take([own], desk.now)
+    desk.ledger.settle(desk.now, 1)
+    assert desk.ledger.catch_ups
+    failed = replace(desk.pods["train-1"], phase=Phase.FAILED)
+    desk.ledger.take([ev.PodSeen(failed)], desk.now)
+    desk.tell()
+    assert kept(desk) == ["n2"]

@@ -1,13 +1,15 @@
 """The loop around the engine: facts at once, plans one by one, and who may act."""
 
 import asyncio
+import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
-from scheduler.engine import Engine, cycle, planning
+from scheduler.engine import Engine, cycle, planning, preemption_candidates
+from scheduler.engine.preemption_candidates import PreemptionCandidates
 from scheduler.ledger import ledger
 from scheduler.ledger.counts import Fault
 from scheduler.ledger.fault_isolation import FAILED
@@ -18,10 +20,12 @@ from scheduler.model.demand import Demand
 from scheduler.model.effects import Announce, Effect, Ungate, WritePlan
 from scheduler.model.policy import Policy
 from scheduler.model.verbs import Allowed, Failed, FilterCall, PreemptCall, Victims
-from scheduler.model.workload import GangKey, Membership, Pod, PodKey, Uid
+from scheduler.model.workload import GangKey, Membership, Phase, Pod, PodKey, Strategy, Uid
 from scheduler.service import service as room
 from scheduler.service.service import Service
+from tests.engine.support.cast import a_gang_of_pods
 from tests.ledger.support.desk import overdrawn
+from tests.support.builders import a_node
 
 GANG = GangKey("team", "g")
 
@@ -470,3 +474,159 @@ async def test_preempt_keeps_members_of_gangs_from_preempting(world: World):
     )
 
     assert world.service.preempt(call) == {}
+
+
+def running(number: int, node: str = "n0000", gpus: int = 1):
+    pod = a_member(number, of=1, gpus=gpus).pod
+    return replace(pod, membership=None, gated=False, node=node, phase=Phase.RUNNING, bound_at=1.0)
+
+
+def urgent(number: int, gpus: int, priority: int = 100, gang: str = "urgent"):
+    pod = a_member(number, of=1, gpus=gpus).pod
+    return replace(
+        pod, priority=priority, membership=Membership(GangKey("team", gang), "gangwright", quorum={"": 1})
+    )
+
+
+async def test_a_fault_while_running_pods_are_read_does_not_end_the_loop(monkeypatch, faults):
+    """The gang that asks leaves the queue, as with a fault in its question, and other gangs are planned."""
+    world = World()
+    real = PreemptionCandidates._grouped
+
+    def poisoned(self, record):
+        if any(m.pod.uid == "u1" for m in record.members.values()):
+            raise ZeroDivisionError
+        return real(self, record)
+
+    monkeypatch.setattr(PreemptionCandidates, "_grouped", poisoned)
+    world.sees(*nodes(1, gpus=2), *map(ev.PodSeen, [running(1), running(2)]))
+    world.service.synced()
+    task = asyncio.create_task(world.service.run())
+    await asyncio.sleep(0.1)
+    world.sees(ev.PodSeen(urgent(3, gpus=2)))
+    await asyncio.sleep(0.3)
+    broken = task.done() and task.exception()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    faults.clear()
+    assert not broken
+
+
+@pytest.mark.parametrize("what", ["settings", "current again"])
+async def test_an_answer_that_comes_back_during_a_catch_up_does_not_make_the_rest_one_step(monkeypatch, what):
+    """A thread answers a large question while the settings change: gangs are still reviewed a few at a time."""
+    monkeypatch.setattr(room, "REVIEWED", 40)
+    monkeypatch.setattr(cycle, "INLINE_LIMIT", 0)
+    release = threading.Event()
+    real = room.attempt
+
+    def slow(question, policy):
+        release.wait(5)
+        return real(question, policy)
+
+    monkeypatch.setattr(room, "attempt", slow)
+    world = World()
+    turns, steps = [0], {}
+    look = world.engine.ledger._look_after
+
+    def looks(record, now):
+        steps[turns[0]] = steps.get(turns[0], 0) + 1
+        look(record, now)
+
+    monkeypatch.setattr(world.engine.ledger, "_look_after", looks)
+    world.sees(*nodes(1, gpus=400), *map(ev.PodSeen, map(running, range(300))))
+    world.service.synced()
+    task = asyncio.create_task(world.service.run())
+    for _ in range(400):
+        await asyncio.sleep(0)
+    assert world.engine.ledger.ready
+    world.sees(ev.PodSeen(urgent(1000, gpus=200, priority=0)))
+    while world.engine.away is None:
+        await asyncio.sleep(0.001)
+    steps.clear()
+    if what == "settings":
+        world.sees(ev.PolicyChanged(replace(Policy(), default_runtime=1.0)))
+    else:
+        world.sees(ev.LostSight(), ev.SawAgain())
+    release.set()
+    until = asyncio.get_running_loop().time() + 0.5
+    while asyncio.get_running_loop().time() < until:
+        turns[0] += 1
+        await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert sum(steps.values()) >= 300
+    assert max(steps.values()) < 50
+
+
+async def test_a_catch_up_goes_on_after_the_lease_was_expired_for_one_step(monkeypatch):
+    """The first step of it found the Lease expired, and it was renewed before the loop looked: no event has to come."""
+    world = World()
+    world.sees(*nodes(1, gpus=4), *map(ev.PodSeen, map(running, range(3))))
+    world.service.synced()
+    task = asyncio.create_task(world.service.run())
+    await asyncio.sleep(0.1)
+    assert world.engine.ledger.ready
+    real = world.service.may_act
+
+    def once():
+        monkeypatch.setattr(world.service, "may_act", real)
+        return False
+
+    world.sees(ev.PolicyChanged(replace(Policy(), default_runtime=1.0)))
+    monkeypatch.setattr(world.service, "may_act", once)
+    await asyncio.sleep(2)
+    ready = world.engine.ledger.ready
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert ready
+
+
+async def test_a_node_that_comes_while_running_pods_are_read_does_not_end_the_loop(monkeypatch, faults):
+    """A gang with a required spread over racks may preempt, and a node of another rack comes between two portions."""
+    monkeypatch.setattr(preemption_candidates, "PORTION", 0)
+    world = World()
+    racks = [a_node(f"n{number}", gpu=2, rack=f"r{number}") for number in range(3)]
+    pods = [running(number, node=f"n{number % 3}") for number in range(6)]
+    world.sees(*map(ev.NodeSeen, racks), *map(ev.PodSeen, pods))
+    world.service.synced()
+    task = asyncio.create_task(world.service.run())
+    await asyncio.sleep(0.1)
+    gather, come = PreemptionCandidates.gather, [ev.NodeSeen(a_node("n9", gpu=1, rack="r9"))]
+
+    def gathers(self, *args):
+        for _ in gather(self, *args):
+            world.sees(*come)
+            come.clear()
+            yield
+
+    monkeypatch.setattr(PreemptionCandidates, "gather", gathers)
+    wish = {"strategy": Strategy.SPREAD, "level": "rack", "required": True}
+    for name, priority in (("other", -1), ("urgent", 100)):
+        members = a_gang_of_pods(name, 4, gpu=1, cpu=0, wish=wish, priority=priority)
+        world.sees(*(ev.PodSeen(replace(pod, scheduler="gangwright", gated=True)) for pod in members))
+        await asyncio.sleep(0.1)
+    await asyncio.sleep(0.3)
+    broken = task.done() and task.exception()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    faults.clear()
+    assert not come
+    assert not broken
+
+
+async def test_other_settings_soon_after_a_review_do_not_stop_calls(monkeypatch):
+    """The next review is due later, but nothing waits for the catch-up until then."""
+    monkeypatch.setattr(room, "PAUSE", 1.5)
+    world = World()
+    world.sees(*nodes(1, gpus=4), *map(ev.PodSeen, map(running, range(3))))
+    world.service.synced()
+    task = asyncio.create_task(world.service.run())
+    await asyncio.sleep(0.1)
+    assert world.engine.ledger.ready
+    world.sees(ev.PolicyChanged(replace(Policy(), default_runtime=1.0)))
+    await asyncio.sleep(0.5)
+    ready = world.engine.ledger.ready
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert ready

@@ -372,3 +372,20 @@ async def test_a_stop_ends_connections_that_asked_nothing():
             await half.send(b"\x16\x03\x01")
             await run.beat(None)
         assert all([await raw.ended() for raw in (silent, half, idle)])
+
+
+async def test_a_stranger_does_not_stay_because_a_request_is_always_on_its_way(listeners, monkeypatch):
+    """It sends the head of each request in two parts and shows no credential: it ends soon after its limit."""
+    monkeypatch.setattr(server, "STRANGER_LIMIT", 0.3)
+    monkeypatch.setattr(listener, "RETRY", 0.05)
+    async with running() as (port, metrics), raws(1, port) as (raw,):
+        head = asking("/")
+        began = asyncio.get_running_loop().time()
+        while asyncio.get_running_loop().time() - began < 3.0 and not metrics.connections_closed_total:
+            await raw.send(head[:10])
+            await asyncio.sleep(0.2)
+            if metrics.connections_closed_total:
+                break
+            await raw.send(head[10:])
+            assert (await raw.answer()).status == 200
+        assert metrics.connections_closed_total
