@@ -30,7 +30,7 @@ ANSWERS_KEPT: Final = 16_384
 KEYS_KEPT: Final = 1024
 """Label keys of nodes that pods ask about. Beyond that, every label counts as asked about."""
 
-FEW: Final = 128
+FEW: Final = 256
 """Changed nodes after which columns are adapted at the latest, in some milliseconds on 15,000 nodes. While nodes are
 listed, columns grow with them."""
 
@@ -299,6 +299,13 @@ class NodeTable:
         self.generation += 1
         self.grew()
         self._renew_many()
+
+    def renew(self) -> bool:
+        """Renew the columns after a change of nodes. False: there was none."""
+        if self._columns is not None and not self._stale:
+            return False
+        self._now()
+        return True
 
     def _renew_many(self) -> None:
         """Renew the columns when so many nodes have changed that a later step would take long."""
