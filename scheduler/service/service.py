@@ -118,9 +118,8 @@ class Service:
         self.engine.ledger.take(events, self.clock())
         if self._settling is None:
             loop = asyncio.get_running_loop()
-            due = (
-                0.0 if self.engine.ledger.catch_ups else self._settle_at
-            )  # nothing is answered before those end
+            # Nothing is answered before the last catch-up has ended.
+            due = 0.0 if self.engine.ledger.catch_ups else self._settle_at
             self._settling = loop.call_at(max(loop.time(), due), self._settle)
         if self._expected:
             for event in events:
@@ -267,7 +266,7 @@ class Service:
                 break
             asked = True
             decision = await self._decision(question)
-            while self.may_act() and (self._is_behind or self.engine.ledger.marked > FEW):
+            while self.may_act() and self._is_behind:
                 if not self._reviews or self._settling is None:
                     self._settle()  # in turns, because the answer would make one step of what is left
                 await asyncio.sleep(0)
@@ -285,8 +284,9 @@ class Service:
 
     @property
     def _is_behind(self) -> bool:
-        """Gangs have to catch up, or a review has to go on."""
-        return self._reviews or bool(self.engine.ledger.catch_ups)
+        """Gangs have to catch up, a review has to go on, or one of many gangs is due."""
+        ledger = self.engine.ledger
+        return self._reviews or bool(ledger.catch_ups) or (ledger.ready and ledger.marked > FEW)
 
     async def _decision(self, question: Question) -> Made | Fault:
         """The planner's answer. A large question is computed on a thread."""
