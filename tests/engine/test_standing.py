@@ -196,15 +196,19 @@ def test_each_is_told_what_a_question_would_tell(monkeypatch, policy, seed):
         assert one == other, f"step {step}"
 
 
-def test_a_pass_over_unlike_gangs_asks_the_planner_about_none(monkeypatch):
-    """One device of a full cluster comes back: thirty gangs of as many shapes are told so, without a question."""
-    story = Story(1, Policy(backfill=Backfill.FREE))
-    waits = [
+def unlike() -> list[Pod]:
+    """Thirty gangs of as many shapes."""
+    return [
         pod
         for number in range(30)
         for pod in a_gang_of_pods(f"w{number}", 9, gpu=1, cpu=1 + number / 100, created=float(number))
     ]
-    story.engine.observe(map(ev.PodSeen, waits), story.now)
+
+
+def test_a_pass_over_unlike_gangs_asks_the_planner_about_none(monkeypatch):
+    """One device of a full cluster comes back: thirty gangs of as many shapes are told so, without a question."""
+    story = Story(1, Policy(backfill=Backfill.FREE))
+    story.engine.observe(map(ev.PodSeen, unlike()), story.now)
     story.engine.plan(story.now)
     asked: list[object] = []
     monkeypatch.setattr(planner, "decide", lambda _snapshot, gang, *_: asked.append(gang))
@@ -222,12 +226,7 @@ def test_answers_are_renewed_in_portions_before_a_question(monkeypatch, backfill
     answer = StandingAnswers._answer
     monkeypatch.setattr(StandingAnswers, "_answer", lambda *args: renewed.append(args[1]) or answer(*args))
     story = Story(1, Policy(backfill=backfill))
-    waits = [
-        pod
-        for number in range(30)
-        for pod in a_gang_of_pods(f"w{number}", 9, gpu=1, cpu=1 + number / 100, created=float(number))
-    ]
-    story.engine.observe(map(ev.PodSeen, waits), story.now)
+    story.engine.observe(map(ev.PodSeen, unlike()), story.now)
     for happens in (story.engine.plan, lambda _: story.pod_ends(), lambda _: story.another_node()):
         happens(story.now)
         story.engine.plan(story.now)
@@ -273,12 +272,7 @@ def test_portions_end_while_answers_go_stale(monkeypatch):
 def test_no_answer_is_renewed_while_no_gang_waits(monkeypatch):
     """The gangs that waited are deleted. What running pods free then concerns no gang."""
     story = Story(1, Policy(backfill=Backfill.FREE))
-    waits = [
-        pod
-        for number in range(30)
-        for pod in a_gang_of_pods(f"w{number}", 9, gpu=1, cpu=1 + number / 100, created=float(number))
-    ]
-    story.engine.observe(map(ev.PodSeen, waits), story.now)
+    story.engine.observe(map(ev.PodSeen, unlike()), story.now)
     story.engine.plan(story.now)
     gone = [pod for record in list(story.engine.ledger.pending.queue()) for pod in record.members.values()]
     story.engine.observe([ev.PodGone(member.pod.uid, member.pod.key) for member in gone], story.now)
