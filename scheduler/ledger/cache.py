@@ -7,6 +7,7 @@ too.
 
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import TypeAlias
 
 from scheduler.ledger.counts import Case, Counters, Faults, GangCounts
@@ -147,9 +148,11 @@ class Cache:
         since = self._counted().oldest()
         return 0.0 if since is None else now - since
 
-    def _counted(self) -> GangCounts:
-        self._gang_counts.refresh(self.registry.gangs, self._uncounted)
-        self._uncounted.clear()
+    def _counted(self, most: int | None = None) -> GangCounts:
+        """The counts, after so many gangs that may have changed were counted again. None: all."""
+        some = list(islice(self._uncounted, most))
+        self._gang_counts.refresh(self.registry.gangs, some)
+        self._uncounted.difference_update(some)
         return self._gang_counts
 
     def note_victim(self, priority: int) -> None:

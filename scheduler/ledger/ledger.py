@@ -94,6 +94,8 @@ class Ledger(Cache):
         if self.catch_ups:
             return []
         self._settle(now, left)
+        if most < FOREVER and len(self._uncounted) > FEW:
+            self._counted(2 * FEW)  # or the next scrape of metrics would count all gangs at once
         effects, self._effects = self._effects, []
         return effects
 

@@ -91,3 +91,18 @@ def test_events_do_not_prolong_a_review_in_parts() -> None:
 
     assert parts == 3
     assert desk.ledger.marked
+
+
+def test_a_review_in_parts_counts_gangs_in_parts() -> None:
+    """What metrics are read from is counted meanwhile, and is what would be counted at once."""
+    pods = [pod for n in range(99) for pod in a_gang_of_pods(f"g{n}", 2, gpu=1)]
+    whole, parts = Desk(acting=False), Desk(acting=False)
+    for desk in (whole, parts):
+        desk.see(*pods)
+        desk.ledger.take([ev.Synced(), ev.TookOver()], desk.now)
+    whole.ledger.settle(whole.now)
+    while parts.ledger.unsettled or parts.ledger.marked:
+        parts.ledger.settle(parts.now, 40)
+    assert len(parts.ledger._uncounted) <= 32
+    assert parts.ledger.gang_counts() == whole.ledger.gang_counts()
+    assert parts.ledger.demands() == whole.ledger.demands()
