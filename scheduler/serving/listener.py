@@ -199,7 +199,7 @@ class Connection(asyncio.Protocol):
         self._unanswered = False
         """It has sent bytes since its handshake or its last answer."""
         self._spared = False
-        """Its time was over when they had come, so it got a little more, once."""
+        """`expire` has waited for such bytes once."""
         self.heard = 0
         """Bytes that it has sent as a stranger."""
         self.answered = 0
